@@ -1,0 +1,156 @@
+"""Training without the app: `python -m core.train --task reverse --scale none --steps 300`.
+
+The flags are read off the dataclasses: every knob of the model, of the training and of the task
+is one, under its own name.
+"""
+
+import argparse
+import sys
+from collections import deque
+from dataclasses import Field, fields
+from pathlib import Path
+from types import UnionType
+from typing import Any, get_args
+
+from core import checkpoint
+from core.config import ModelConfig, TrainConfig
+from core.device import choose_device
+from core.tasks import TASKS, Task
+from core.train import Diverged, Step, Trainer
+
+FROM_TASK = ("vocab_size", "max_len")
+LAST = 20  # steps in the mean of the final loss
+
+
+def main(arguments: list[str] | None = None) -> None:
+    task_name = _task_name(arguments)
+    parser = _parser(task_name)
+    chosen = vars(parser.parse_args(arguments))
+    try:
+        trainer = _trainer(task_name, chosen)
+    except (ValueError, OSError) as error:
+        parser.error(str(error))
+    print(f"task {task_name}, {trainer.model_config.n_parameters:,} parameters, "
+          f"{trainer.device.words}")  # fmt: skip
+    train(trainer)
+    if chosen["save"]:
+        checkpoint.save(trainer, chosen["save"])
+        print(f"saved {chosen['save']}")
+
+
+def train(trainer: Trainer) -> None:
+    """Train to the end, with a progress bar and a line of losses ten times a run."""
+    last: deque[float] = deque(maxlen=LAST)
+    every = max(1, trainer.config.steps // 10)
+    try:
+        for step in trainer:
+            last.append(step.loss)
+            _progress(step, trainer.config.steps)
+            if step.step % every == 0:
+                _line(step, trainer)
+    except Diverged as end:
+        _clear()
+        print(end)
+        sys.exit(1)
+    _clear()
+    print(f"final loss {sum(last) / len(last):.3f}")
+
+
+def _line(step: Step, trainer: Trainer) -> None:
+    validation = trainer.evaluate()
+    _clear()
+    print(
+        f"step {step.step:6d}  loss {step.loss:.3f}  validation {validation.loss:.3f}  "
+        f"accuracy {validation.accuracy:.1%}  lr {step.lr:.2g}",
+        flush=True,
+    )
+
+
+def _progress(step: Step, total: int) -> None:
+    if sys.stderr.isatty():
+        done = 30 * step.step // total
+        bar = "█" * done + "░" * (30 - done)
+        sys.stderr.write(f"\r{bar} {step.step}/{total} loss {step.loss:.3f} ")
+
+
+def _clear() -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\033[K")
+
+
+def _task_name(arguments: list[str] | None) -> str:
+    """The task decides which other flags there are, so it is read first."""
+    first = argparse.ArgumentParser(add_help=False)
+    first.add_argument("--task", default="reverse", choices=list(TASKS))
+    return first.parse_known_args(arguments)[0].task
+
+
+def _parser(task_name: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m core.train", description="Train a model.")
+    parser.add_argument("--task", default="reverse", choices=list(TASKS), help="What to learn.")
+    parser.add_argument("--device", help="cpu, cuda or mps; otherwise the best there is.")
+    parser.add_argument("--save", metavar="FILE", help="Write a checkpoint at the end.")
+    if task_name == "text":
+        parser.add_argument("--text-file", metavar="FILE", help="Learn this text (UTF-8).")
+    for title, config in (
+        ("task", TASKS[task_name]),
+        ("model", ModelConfig),
+        ("training", TrainConfig),
+    ):
+        group = parser.add_argument_group(title)
+        for item in fields(config):
+            if item.metadata and item.name not in FROM_TASK:
+                _add_flag(group, item)
+    return parser
+
+
+def _add_flag(group: Any, item: Field) -> None:
+    flag = "--" + item.name.replace("_", "-")
+    about, kinds = item.metadata, get_args(item.type) or (item.type,)
+    default = "none" if item.default is None else item.default
+    text = f"{about['help']} (default: {default})".replace("%", "%%")
+    if bool in kinds:
+        group.add_argument(
+            flag,
+            dest=item.name,
+            default=item.default,
+            help=text,
+            action=argparse.BooleanOptionalAction,
+        )
+        return
+    kind = _or_none(kinds[0]) if isinstance(item.type, UnionType) else kinds[0]
+    group.add_argument(
+        flag, dest=item.name, type=kind, default=item.default, choices=about["choices"], help=text
+    )
+
+
+def _or_none(kind: type) -> Any:
+    """A number, or the word none."""
+
+    def read(text: str) -> Any:
+        return None if text == "none" else kind(text)
+
+    read.__name__ = f"{kind.__name__} or none"
+    return read
+
+
+def _trainer(task_name: str, chosen: dict[str, Any]) -> Trainer:
+    task = _task(task_name, chosen)
+    model = {name: chosen[name] for name in _names(ModelConfig)}
+    training = {name: chosen[name] for name in _names(TrainConfig)}
+    device = choose_device(chosen["device"])
+    return Trainer(ModelConfig.for_task(task, **model), task, TrainConfig(**training), device)
+
+
+def _task(task_name: str, chosen: dict[str, Any]) -> Task:
+    knobs = {name: chosen[name] for name in _names(TASKS[task_name])}
+    if chosen.get("text_file"):
+        from core.tasks.sources import decode_upload
+
+        text = decode_upload(Path(chosen["text_file"]).read_bytes())
+        knobs |= {"source": "own", "text": text}
+    return TASKS[task_name](**knobs)
+
+
+def _names(config: type) -> list[str]:
+    return [item.name for item in fields(config) if item.metadata and item.name not in FROM_TASK]

@@ -1,0 +1,217 @@
+"""What can be chosen: names and numbers, never objects.
+
+A config is frozen, compares by value and survives a trip through a dict, so the link in the
+address bar, the key of a cache and the header of a checkpoint are one and the same thing. Each
+field says in one place what it means, which values are legal and whether it may change while a
+run goes on ("hot"); the command line and the app's knobs are read off these fields.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import Field, asdict, dataclass, field, fields, replace
+from types import UnionType
+from typing import Any, Self, get_args
+
+ARCHITECTURES = ("decoder", "encoder", "encoder-decoder")
+SCALES = ("sqrt_d_head", "none", "d_head", "sqrt_d_model")
+POSITIONS = ("sinusoidal", "learned", "none", "rotary", "alibi")
+MASKS = ("causal", "none", "window")
+NORMS = ("post", "pre", "none")
+ACTIVATIONS = ("relu", "gelu")
+INITS = ("xavier", "gpt2", "torch")
+OPTIMIZERS = ("adamw", "sgd")
+SCHEDULES = ("constant", "cosine")
+PRECISIONS = ("fp32", "bf16", "fp16")
+
+
+def knob(
+    default: Any,
+    *,
+    help: str,
+    hot: bool = False,
+    low: float | None = None,
+    high: float | None = None,
+    choices: Sequence[str] | None = None,
+) -> Any:
+    """A dataclass field that knows its meaning and its legal values."""
+    about = {"help": help, "hot": hot, "low": low, "high": high, "choices": choices}
+    return field(default=default, metadata=about)
+
+
+def check_knobs(config: Any) -> None:
+    """Refuse, by name, every field of a dataclass whose value its `knob` does not allow.
+
+    Raises:
+        ValueError: the message names the field, the value and the rule.
+    """
+    for item in fields(config):
+        if item.metadata:
+            _check(item, getattr(config, item.name))
+
+
+def _check(item: Field, value: Any) -> None:
+    about = item.metadata
+    kinds = get_args(item.type) if isinstance(item.type, UnionType) else (item.type,)
+    if value is None and type(None) in kinds:
+        return
+    legal = {float: (int, float)}.get(kinds[0], (kinds[0],))
+    # bool is a subclass of int: True heads is a slip, not a number.
+    if not isinstance(value, legal) or (isinstance(value, bool) and bool not in kinds):
+        raise ValueError(f"{item.name}={value!r}: expected {kinds[0].__name__}")
+    if about["choices"] is not None and value not in about["choices"]:
+        raise ValueError(f"{item.name}={value!r}: choose one of {', '.join(about['choices'])}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{item.name}={value}: must be a finite number")
+    if about["low"] is not None and value < about["low"]:
+        raise ValueError(f"{item.name}={value}: must be at least {about['low']}")
+    if about["high"] is not None and value > about["high"]:
+        raise ValueError(f"{item.name}={value}: must be at most {about['high']}")
+
+
+class Knobs:
+    """What every config can do: become a dict and come back."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """Build from a dict.
+
+        Raises:
+            ValueError: an unknown field (named, with the legal ones) or an illegal value.
+        """
+        known = [item.name for item in fields(cls)]
+        if unknown := sorted(set(values) - set(known)):
+            raise ValueError(f"unknown field {', '.join(unknown)}: {cls.__name__} has {known}")
+        return cls(**values)
+
+    @classmethod
+    def hot(cls) -> tuple[str, ...]:
+        """Fields that may change while a run goes on."""
+        return tuple(item.name for item in fields(cls) if item.metadata.get("hot"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig(Knobs):
+    """One transformer (Vaswani et al. 2017, "Attention Is All You Need") and its switches.
+
+    `vocab_size` and `max_len` come from the task: `ModelConfig.for_task(task, d_model=128)`.
+    """
+
+    vocab_size: int = knob(12, low=2, help="How many different tokens there are.")
+    max_len: int = knob(32, low=1, help="The longest sequence the model has positions for.")
+    d_model: int = knob(64, low=1, help="Width of the residual stream: numbers per token.")
+    n_heads: int = knob(4, low=1, help="Attention heads: d_model is split among them.")
+    n_layers: int = knob(2, low=1, help="How many blocks are stacked.")
+    d_ff: int | None = knob(None, low=1, help="Width inside the feed-forward; empty is 4·d_model.")
+    architecture: str = knob(
+        "decoder", choices=ARCHITECTURES, help="Which blocks are stacked, and what they may see."
+    )
+    scale: str = knob(
+        "sqrt_d_head", hot=True, choices=SCALES, help="What the scores q·k are divided by."
+    )
+    position: str = knob(
+        "sinusoidal", choices=POSITIONS, help="How the model learns where a token stands."
+    )
+    mask: str = knob("causal", hot=True, choices=MASKS, help="Which keys a query may look at.")
+    window: int = knob(4, hot=True, low=1, help="Keys a query sees under `window`, self included.")
+    pad_mask: bool = knob(True, hot=True, help="Hide keys that are only padding.")
+    residual: bool = knob(True, hot=True, help="Add each sub-layer's output to its input.")
+    norm: str = knob("post", choices=NORMS, help="LayerNorm after the addition, before, or none.")
+    ffn: bool = knob(True, help="The position-wise feed-forward sub-layer.")
+    activation: str = knob(
+        "relu", hot=True, choices=ACTIVATIONS, help="The non-linearity of the feed-forward."
+    )
+    init: str = knob("xavier", choices=INITS, help="The numbers the weights start from.")
+    tie_embeddings: bool = knob(False, help="Use the embedding table as the output layer too.")
+
+    def __post_init__(self) -> None:
+        check_knobs(self)
+        if self.d_model % self.n_heads:
+            raise ValueError(
+                f"n_heads={self.n_heads} does not divide d_model={self.d_model}: "
+                "each head gets d_model/n_heads columns, so choose a divisor"
+            )
+        if self.position == "rotary" and self.d_head % 2:
+            raise ValueError(
+                f"position=rotary turns pairs of columns, so each head needs an even width: "
+                f"d_model={self.d_model} / n_heads={self.n_heads} gives d_head={self.d_head}"
+            )
+
+    @classmethod
+    def for_task(cls, task: Any, **knobs: Any) -> Self:
+        """The config whose vocabulary and length fit a task."""
+        architecture = knobs.get("architecture", cls.architecture)
+        max_len = task.max_len(architecture)
+        return cls(vocab_size=task.vocab_size, max_len=max_len, **knobs)
+
+    @property
+    def d_head(self) -> int:
+        """Columns per head, the paper's d_k; d_v is the same here."""
+        return self.d_model // self.n_heads
+
+    @property
+    def d_hidden(self) -> int:
+        """Width inside the feed-forward: `d_ff`, or 4·d_model (paper, section 3.3)."""
+        return self.d_ff or 4 * self.d_model
+
+    def parameters_by_part(self) -> dict[str, int]:
+        """How many numbers each part of the model learns, without building it."""
+        d, hidden, layers = self.d_model, self.d_hidden, self.n_layers
+        crossing = self.architecture == "encoder-decoder"
+        attentions = layers * (3 if crossing else 1)
+        stacks = 2 if crossing else 1
+        sublayers = attentions + self.ffn * stacks * layers
+        norms = {"post": sublayers, "pre": sublayers + stacks, "none": 0}[self.norm]
+        return {
+            "embedding": self.vocab_size * d,
+            "positions": self.max_len * d if self.position == "learned" else 0,
+            "attention": attentions * 4 * (d * d + d),
+            "feed-forward": self.ffn * stacks * layers * (2 * d * hidden + hidden + d),
+            "norms": norms * 2 * d,
+            "head": 0 if self.tie_embeddings else self.vocab_size * d,
+        }
+
+    @property
+    def n_parameters(self) -> int:
+        return sum(self.parameters_by_part().values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig(Knobs):
+    """How a model learns: optimiser, schedule and the tricks that keep it stable."""
+
+    steps: int = knob(300, hot=True, low=1, help="Optimiser steps in the whole run.")
+    batch_size: int = knob(32, hot=True, low=1, help="Examples in one step.")
+    lr: float = knob(1e-3, hot=True, low=0.0, help="Peak learning rate.")
+    optimizer: str = knob("adamw", choices=OPTIMIZERS, help="How a gradient becomes a step.")
+    weight_decay: float = knob(0.01, hot=True, low=0.0, help="Pull of the weights towards zero.")
+    schedule: str = knob(
+        "constant", hot=True, choices=SCHEDULES, help="How the learning rate moves over the steps."
+    )
+    warmup: int = knob(0, hot=True, low=0, help="Steps over which the learning rate rises.")
+    clip: float | None = knob(
+        1.0, hot=True, low=0.0, help="Largest allowed gradient norm; empty is no clipping."
+    )
+    precision: str = knob("fp32", choices=PRECISIONS, help="Number type of the matrix products.")
+    seed: int = knob(0, low=0, high=2**31 - 1, help="Decides the initial weights and the batches.")
+
+    def __post_init__(self) -> None:
+        check_knobs(self)
+        if self.clip == 0:
+            raise ValueError("clip=0: nothing could be learnt; leave it empty for no clipping")
+        if self.warmup and self.warmup >= self.steps:
+            raise ValueError(
+                f"warmup={self.warmup} must be below steps={self.steps}: "
+                "the learning rate would never reach its peak"
+            )
+
+
+def difference(old: Any, new: Any) -> dict[str, tuple[Any, Any]]:
+    """The fields in which two configs of one kind differ: name -> (old, new)."""
+    pairs = {item.name: (getattr(old, item.name), getattr(new, item.name)) for item in fields(old)}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+__all__ = ["Knobs", "ModelConfig", "TrainConfig", "check_knobs", "difference", "knob", "replace"]

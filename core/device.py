@@ -1,0 +1,92 @@
+"""Where the numbers are computed, in which number types, and why.
+
+A CUDA GPU comes first, then Apple's GPU, then the CPU. The environment variable
+`PLAYGROUND_DEVICE` (for example `cpu`) overrides the choice.
+"""
+
+import os
+from dataclasses import dataclass
+
+import torch
+
+OVERRIDE = "PLAYGROUND_DEVICE"
+
+DTYPES: dict[str, torch.dtype | None] = {
+    "fp32": None,
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+}
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device, the reason for it, and what stands against each precision (None: nothing)."""
+
+    name: str
+    words: str
+    refusals: tuple[tuple[str, str | None], ...]
+
+    @property
+    def kind(self) -> str:
+        return torch.device(self.name).type
+
+    @property
+    def precisions(self) -> list[str]:
+        """The precisions that run here."""
+        return [precision for precision, refusal in self.refusals if refusal is None]
+
+    def check(self, precision: str) -> None:
+        """Refuse a precision that this device does not offer.
+
+        Raises:
+            ValueError: names the precision, the device and the reason.
+        """
+        if refusal := dict(self.refusals)[precision]:
+            raise ValueError(f"precision={precision} is not available: {refusal}")
+
+
+def choose_device(name: str | None = None) -> Device:
+    """The device to compute on.
+
+    Args:
+        name: "cpu", "cuda", "cuda:1" or "mps"; None takes `PLAYGROUND_DEVICE`, or the best one.
+
+    Raises:
+        ValueError: a device that this machine does not have.
+    """
+    wish = name or os.environ.get(OVERRIDE) or None
+    if wish is None:
+        found = [kind for kind in ("cuda", "mps") if _present(kind)]
+        return _describe(found[0] if found else "cpu", "the best device this machine has")
+    try:
+        kind = torch.device(wish).type
+    except RuntimeError as error:
+        raise ValueError(f"device={wish!r}: choose cpu, cuda or mps") from error
+    if not _present(kind):
+        raise ValueError(f"device={wish!r}: this machine has none; choose cpu")
+    return _describe(wish, f"chosen by {OVERRIDE}" if name is None else "chosen by the caller")
+
+
+def _present(kind: str) -> bool:
+    return {
+        "cpu": lambda: True,
+        "cuda": torch.cuda.is_available,
+        "mps": torch.backends.mps.is_available,
+    }.get(kind, lambda: False)()
+
+
+def _describe(name: str, why: str) -> Device:
+    kind = torch.device(name).type
+    title = {
+        "cpu": lambda: f"CPU, {torch.get_num_threads()} thread(s)",
+        "cuda": lambda: f"GPU {torch.cuda.get_device_name(name)}",
+        "mps": lambda: "Apple GPU",
+    }[kind]()
+    bf16 = {
+        "cpu": lambda: None,
+        "cuda": lambda: (
+            None if torch.cuda.is_bf16_supported() else "this GPU has no bfloat16 arithmetic"
+        ),
+        "mps": lambda: None,
+    }[kind]()
+    return Device(name, f"{title}: {why}", (("fp32", None), ("bf16", bf16), ("fp16", None)))

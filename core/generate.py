@@ -1,0 +1,84 @@
+"""Generation: ask for the next token, append it, ask again."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from core.model import Transformer
+from core.tasks.base import PAD
+
+Choose = Callable[[Tensor], Tensor]
+
+
+def greedy(logits: Float[Tensor, "batch vocab"]) -> Int[Tensor, " batch"]:
+    """Always the likeliest token."""
+    return logits.argmax(-1)
+
+
+def sampler(
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    generator: torch.Generator | None = None,
+) -> Choose:
+    """Draw the next token at random.
+
+    Args:
+        temperature: divides the logits; 0 is greedy, 1 the model's own probabilities.
+        top_k: only the k likeliest tokens; more than there are means all.
+        top_p: only the likeliest tokens that together reach this probability (Holtzman et al.
+            2020, section 3.1); at least one.
+        generator: where the randomness comes from.
+
+    Raises:
+        ValueError: a negative temperature, top_k below 1, top_p outside (0, 1].
+    """
+    if not temperature >= 0:
+        raise ValueError(f"temperature={temperature}: must be at least 0")
+    if top_k is not None and top_k < 1:
+        raise ValueError(f"top_k={top_k}: must be at least 1")
+    if top_p is not None and not 0 < top_p <= 1:
+        raise ValueError(f"top_p={top_p}: must be above 0 and at most 1")
+    if temperature == 0:
+        return greedy
+
+    def choose(logits: Float[Tensor, "batch vocab"]) -> Int[Tensor, " batch"]:
+        ordered, tokens = (logits.float() / temperature).sort(dim=-1, descending=True)
+        probabilities = ordered.softmax(-1)
+        if top_k is not None:
+            probabilities[:, top_k:] = 0
+        if top_p is not None:
+            before = probabilities.cumsum(-1) - probabilities
+            probabilities[:, 1:].masked_fill_(before[:, 1:] >= top_p, 0)
+        rank = torch.multinomial(probabilities.cpu(), 1, generator=generator).to(tokens.device)
+        return tokens.gather(-1, rank)[:, 0]
+
+    return choose
+
+
+@torch.no_grad()
+def generate(
+    model: Transformer,
+    inputs: Sequence[Int[Tensor, "batch _"]],
+    n_new: int,
+    choose: Choose = greedy,
+) -> Int[Tensor, "batch new"]:
+    """Continue a sequence by `n_new` tokens.
+
+    Args:
+        inputs: what the model reads, `(tokens,)` or `(source, target)`; the last one grows.
+            Longer than the model's `max_len`, it keeps its last tokens.
+        choose: picks the next token of each row from its logits.
+
+    Returns:
+        Only the new tokens. Padding is never generated.
+    """
+    *source, tokens = inputs
+    n_prompt = tokens.shape[1]
+    for _ in range(n_new):
+        logits = model(*source, tokens[:, -model.max_len :])[:, -1].float()
+        logits[:, PAD] = -torch.inf
+        tokens = torch.cat([tokens, choose(logits)[:, None]], dim=1)
+    return tokens[:, n_prompt:]

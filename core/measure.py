@@ -1,0 +1,105 @@
+"""Numbers that say what a model is doing, from the tensors that a trace has seen."""
+
+import math
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from core.generate import generate
+from core.model import Transformer
+from core.tasks.base import IGNORED, PAD, Batch
+
+Weights = Float[Tensor, "batch heads query key"]
+
+
+def seen_keys(
+    masked: Float[Tensor, "batch heads query key"],
+) -> Bool[Tensor, "batch heads query key"]:
+    """Which cells the mask leaves visible, read off the masked scores."""
+    return masked > torch.finfo(masked.dtype).min / 4
+
+
+def entropy_share(
+    weights: Weights, seen: Bool[Tensor, "batch heads query key"]
+) -> Float[Tensor, " heads"]:
+    """Mean entropy of each head's rows, as a share of its maximum ln(visible keys): 0 to 1.
+
+    1 is an even look at everything, 0 a look at one key only. Rows with a single visible key
+    have no choice and are left out.
+    """
+    entropy = -torch.xlogy(weights, weights).sum(-1)
+    n_seen = seen.sum(-1).expand_as(entropy)
+    share = entropy / n_seen.clamp(min=2).log()
+    return _mean_over_rows(share, n_seen > 1)
+
+
+def largest_weight(
+    weights: Weights, seen: Bool[Tensor, "batch heads query key"]
+) -> Float[Tensor, " heads"]:
+    """Mean of each row's largest weight, over the rows with a choice."""
+    return _mean_over_rows(weights.amax(-1), seen.sum(-1).expand(weights.shape[:-1]) > 1)
+
+
+def _mean_over_rows(
+    values: Float[Tensor, "batch heads query"], chosen: Bool[Tensor, "batch heads query"]
+) -> Float[Tensor, " heads"]:
+    count = chosen.sum((0, 2)).clamp(min=1)
+    return torch.where(chosen, values, 0.0).sum((0, 2)) / count
+
+
+def score_spread(scaled: Weights, seen: Bool[Tensor, "batch heads query key"]) -> float:
+    """Standard deviation of the scaled scores over the visible cells."""
+    values = scaled[seen.expand_as(scaled)]
+    return values.std(correction=0).item() if values.numel() else 0.0
+
+
+def spread_in_theory(d_head: int, scale: float) -> float:
+    """The spread of q·k·scale when q and k have independent entries of unit variance.
+
+    The variance of a sum of d_head products is d_head (paper, footnote 4).
+    """
+    return math.sqrt(d_head) * scale
+
+
+@torch.no_grad()
+def future_influence(model: Transformer, inputs: tuple[Int[Tensor, "batch length"], ...]) -> float:
+    """How far the logits at t move when the token at t+1 changes: 0 under a causal mask.
+
+    Measured on the last input of the model, by changing one token in the middle and one at the
+    end and looking at all outputs before it. A value above rounding error means that the model
+    can read what it is asked to predict.
+    """
+    *source, tokens = inputs
+    length = tokens.shape[1]
+    usual = model(*source, tokens)
+    largest = 0.0
+    for position in {length // 2, length - 1} - {0}:
+        changed = tokens.clone()
+        changed[:, position] = _another_token(tokens[:, position], usual.shape[-1])
+        moved = model(*source, changed)[:, :position] - usual[:, :position]
+        largest = max(largest, moved.abs().max().item())
+    return largest
+
+
+def _another_token(tokens: Int[Tensor, " batch"], vocab_size: int) -> Int[Tensor, " batch"]:
+    """Any other token that is not padding."""
+    return torch.where(tokens + 1 < vocab_size, tokens + 1, PAD + 1)
+
+
+def free_running_accuracy(model: Transformer, batch: Batch) -> float | None:
+    """Share of the scored tokens that greedy decoding gets right without seeing the answer.
+
+    Teacher-forced accuracy shows the model the right answer so far; here it must live with its
+    own. A model that learnt to read the answer through a leaking mask fails here. None when
+    nothing is generated: an answer of which no token is scored.
+    """
+    *source, tokens = batch.inputs
+    scored = batch.targets != IGNORED
+    if not scored.any():
+        return None
+    start = int(scored.any(0).nonzero()[0])
+    n_new = tokens.shape[1] - start
+    answer = generate(model, (*source, tokens[:, : start + 1]), n_new)
+    right = (answer == batch.targets[:, start:]) & scored[:, start:]
+    return right.sum().item() / scored.sum().item()

@@ -1,0 +1,137 @@
+"""Where a token stands: five answers to one question, with three moments to give them.
+
+Attention by itself treats its input as a set. A position scheme may `add` something to the
+tokens on the way in, `rotate` queries and keys before they meet, or `bias` the scores. Each
+scheme overrides one of the three and leaves the other two as they are.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from core.config import ModelConfig
+
+
+class NoPosition(nn.Module):
+    """Nothing at all: the model must live with what the mask gives away about order."""
+
+    def add(
+        self, x: Float[Tensor, "batch length d_model"]
+    ) -> Float[Tensor, "batch length d_model"]:
+        return x
+
+    def rotate(
+        self, x: Float[Tensor, "batch heads length d_head"]
+    ) -> Float[Tensor, "batch heads length d_head"]:
+        return x
+
+    def bias(self, n_query: int, n_key: int) -> Float[Tensor, "1 heads query key"] | float:
+        return 0.0
+
+
+def sinusoids(length: int, d_model: int) -> Float[Tensor, "length d_model"]:
+    """Sines and cosines of falling frequency (paper, section 3.5).
+
+    PE[pos, 2i] = sin(pos / 10000^(2i/d_model)), PE[pos, 2i+1] = cos of the same angle. Computed
+    in float64; of an odd width the last cosine column is cut.
+    """
+    position = torch.arange(length, dtype=torch.float64)[:, None]
+    even = torch.arange(0, d_model, 2, dtype=torch.float64)
+    angle = position * torch.exp(-math.log(10_000.0) * even / d_model)
+    table = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
+    return table[:, :d_model].float()
+
+
+class Sinusoidal(NoPosition):
+    """A fixed wave pattern, added to the tokens."""
+
+    def __init__(self, max_len: int, d_model: int) -> None:
+        super().__init__()
+        self.register_buffer("table", sinusoids(max_len, d_model), persistent=False)
+
+    def add(
+        self, x: Float[Tensor, "batch length d_model"]
+    ) -> Float[Tensor, "batch length d_model"]:
+        length, d_model = x.shape[1:]
+        if length > len(self.table):  # the waves go on for as long as anyone asks
+            return x + sinusoids(length, d_model).to(self.table)
+        return x + self.table[:length]
+
+
+class Learned(NoPosition):
+    """One learnt vector per position, added to the tokens: none beyond `max_len`."""
+
+    def __init__(self, max_len: int, d_model: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.empty(max_len, d_model))
+
+    def add(
+        self, x: Float[Tensor, "batch length d_model"]
+    ) -> Float[Tensor, "batch length d_model"]:
+        length, max_len = x.shape[1], len(self.table)
+        if length > max_len:
+            raise ValueError(
+                f"length {length} is longer than max_len={max_len}: "
+                "learned positions exist only up to max_len"
+            )
+        return x + self.table[:length]
+
+
+class Rotary(NoPosition):
+    """Turn each pair of columns by an angle that grows with the position (RoFormer, eq. 34).
+
+    A query and a key turned so meet at an angle that depends on their distance only. Angles,
+    sines and cosines are float32 whatever the model computes in: bf16 cannot count past 256.
+    """
+
+    def __init__(self, d_head: int) -> None:
+        super().__init__()
+        even = torch.arange(0, d_head, 2, dtype=torch.float64)
+        self.register_buffer("frequency", (10_000.0 ** (-even / d_head)).float(), persistent=False)
+
+    def rotate(
+        self, x: Float[Tensor, "batch heads length d_head"]
+    ) -> Float[Tensor, "batch heads length d_head"]:
+        position = torch.arange(x.shape[2], device=x.device, dtype=torch.float32)
+        angle = position[:, None] * self.frequency.float()
+        cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+        even, odd = x[..., 0::2], x[..., 1::2]
+        return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
+
+
+def alibi_slopes(n_heads: int) -> list[float]:
+    """How strongly each head dislikes distance (Press et al. 2022, section 3).
+
+    For a power of two the geometric sequence from 2^(-8/n); for any other count that of the
+    power of two below it, then every other slope of the power of two above.
+    """
+    power = 2 ** math.floor(math.log2(n_heads))
+    slopes = [2 ** (-8 * (head + 1) / power) for head in range(power)]
+    between = [2 ** (-4 * (head + 1) / power) for head in range(0, 2 * power, 2)]
+    return slopes + between[: n_heads - power]
+
+
+class ALiBi(NoPosition):
+    """Lower each score in proportion to the distance between query and key."""
+
+    def __init__(self, n_heads: int) -> None:
+        super().__init__()
+        slopes = torch.tensor(alibi_slopes(n_heads))
+        self.register_buffer("slopes", slopes[:, None, None], persistent=False)
+
+    def bias(self, n_query: int, n_key: int) -> Float[Tensor, "1 heads query key"]:
+        query = torch.arange(n_query, device=self.slopes.device)[:, None]
+        key = torch.arange(n_key, device=self.slopes.device)[None, :]
+        return (-self.slopes * (query - key).abs())[None]
+
+
+POSITIONS: dict[str, Callable[[ModelConfig], NoPosition]] = {
+    "sinusoidal": lambda config: Sinusoidal(config.max_len, config.d_model),
+    "learned": lambda config: Learned(config.max_len, config.d_model),
+    "none": lambda config: NoPosition(),
+    "rotary": lambda config: Rotary(config.d_head),
+    "alibi": lambda config: ALiBi(config.n_heads),
+}

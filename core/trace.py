@@ -1,0 +1,59 @@
+"""What a forward pass lets you see.
+
+Looking belongs to the call, not to the model: whoever calls the model hands it a trace, and
+every interesting tensor passes through it as `trace(name, tensor) -> tensor`. A trace may keep
+the tensor, or hand back another one: switching off a head, skipping a layer or editing a mask is
+a trace, never a flag in the model. Names follow the module path: `blocks.1.attention.weights`.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Self
+
+from torch import Tensor
+
+Edit = Callable[[Tensor], Tensor]
+
+
+class NoTrace:
+    """Nobody is looking: attention may take its fused path."""
+
+    watching = False
+
+    def __call__(self, name: str, tensor: Tensor) -> Tensor:
+        return tensor
+
+    def scope(self, name: str) -> Self:
+        """The same trace, seen from inside the sub-module `name`."""
+        return self
+
+
+NO_TRACE = NoTrace()
+
+
+class Trace(NoTrace):
+    """Keeps every tensor that passes, after the edits asked for.
+
+    Args:
+        edits: name -> function of the tensor, giving a tensor of the same shape.
+
+    `seen` maps each name to its tensor, in the order of the computation.
+    """
+
+    watching = True
+
+    def __init__(self, edits: Mapping[str, Edit] | None = None) -> None:
+        self.seen: dict[str, Tensor] = {}
+        self._edits = edits or {}
+        self._prefix = ""
+
+    def __call__(self, name: str, tensor: Tensor) -> Tensor:
+        path = self._prefix + name
+        edit = self._edits.get(path)
+        self.seen[path] = tensor if edit is None else edit(tensor)
+        return self.seen[path]
+
+    def scope(self, name: str) -> "Trace":
+        inner = Trace(self._edits)
+        inner.seen = self.seen
+        inner._prefix = f"{self._prefix}{name}."
+        return inner
