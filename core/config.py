@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import Field, asdict, dataclass, field, fields, replace
 from types import UnionType
-from typing import Any, Self, get_args
+from typing import Any, TypeVar, get_args
 
 ARCHITECTURES = ("decoder", "encoder", "encoder-decoder")
 SCALES = ("sqrt_d_head", "none", "d_head", "sqrt_d_model")
@@ -29,8 +29,8 @@ def knob(
     *,
     help: str,
     hot: bool = False,
-    low: float | None = None,
-    high: float | None = None,
+    low: int | float | None = None,
+    high: int | float | None = None,
     choices: Sequence[str] | None = None,
 ) -> Any:
     """A dataclass field that knows its meaning and its legal values."""
@@ -68,6 +68,9 @@ def _check(item: Field, value: Any) -> None:
         raise ValueError(f"{item.name}={value}: must be at most {about['high']}")
 
 
+Config = TypeVar("Config", bound="Knobs")
+
+
 class Knobs:
     """What every config can do: become a dict and come back."""
 
@@ -75,7 +78,7 @@ class Knobs:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Self:
+    def from_dict(cls: type[Config], values: dict[str, Any]) -> Config:
         """Build from a dict.
 
         Raises:
@@ -140,7 +143,7 @@ class ModelConfig(Knobs):
             )
 
     @classmethod
-    def for_task(cls, task: Any, **knobs: Any) -> Self:
+    def for_task(cls, task: Any, **knobs: Any) -> "ModelConfig":
         """The config whose vocabulary and length fit a task."""
         architecture = knobs.get("architecture", cls.architecture)
         max_len = task.max_len(architecture)

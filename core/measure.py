@@ -63,7 +63,7 @@ def spread_in_theory(d_head: int, scale: float) -> float:
 
 
 @torch.no_grad()
-def future_influence(model: Transformer, inputs: tuple[Int[Tensor, "batch length"], ...]) -> float:
+def future_influence(model: Transformer, inputs: tuple[Int[Tensor, "batch _"], ...]) -> float:
     """How far the logits at t move when the token at t+1 changes: 0 under a causal mask.
 
     Measured on the last input of the model, by changing one token in the middle and one at the

@@ -16,6 +16,7 @@ from core.tasks.base import PAD
 from core.trace import NO_TRACE, NoTrace
 
 Tokens = Int[Tensor, "batch length"]
+Source = Int[Tensor, "batch source"]
 Stream = Float[Tensor, "batch length d_model"]
 Logits = Float[Tensor, "batch length vocab"]
 
@@ -101,12 +102,14 @@ class EncoderDecoder(Transformer):
         super().build(config)
         self.encoder = Encoder(config, self.embed)
 
-    def reading(self, n_query: int, source: Tokens, x: Stream, position_bias) -> Bias:
+    def reading(
+        self, n_query: int, source: Source, x: Stream, position_bias: Tensor | float
+    ) -> Bias:
         """Every query may read the whole source, padding excepted."""
         seen = visible(everything, n_query, source.shape[1], source.device)
         return as_bias(self.pad(seen, source != PAD), position_bias, score_dtype(x))
 
-    def forward(self, source: Tokens, target: Tokens, trace: NoTrace = NO_TRACE) -> Logits:
+    def forward(self, source: Source, target: Tokens, trace: NoTrace = NO_TRACE) -> Logits:
         n_source, n_target = source.shape[1], target.shape[1]
         x = trace("encoder.embed", self.embed(source))
         bias = self.reading(n_source, source, x, self.embed.position.bias(n_source, n_source))

@@ -7,7 +7,6 @@ a trace, never a flag in the model. Names follow the module path: `blocks.1.atte
 """
 
 from collections.abc import Callable, Mapping
-from typing import Self
 
 from torch import Tensor
 
@@ -22,7 +21,7 @@ class NoTrace:
     def __call__(self, name: str, tensor: Tensor) -> Tensor:
         return tensor
 
-    def scope(self, name: str) -> Self:
+    def scope(self, name: str) -> "NoTrace":
         """The same trace, seen from inside the sub-module `name`."""
         return self
 

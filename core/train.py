@@ -242,7 +242,7 @@ class Trainer:
 
     @torch.no_grad()
     def look(
-        self, *inputs: Int[Tensor, "batch length"], trace: Trace | None = None
+        self, *inputs: Int[Tensor, "batch _"], trace: Trace | None = None
     ) -> dict[str, Tensor]:
         """Run the model with somebody watching: every traced tensor by name, in float32."""
         trace = trace or Trace()

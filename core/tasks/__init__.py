@@ -1,0 +1,38 @@
+"""What is learnt. A page's select box is `list(TASKS)`; a new task is one class and one line."""
+
+from typing import Any
+
+from core.tasks.add import Add
+from core.tasks.base import IGNORED, PAD, VALIDATION_SIZE, Batch, Chance, Prompt, Task
+from core.tasks.recall import Recall
+from core.tasks.sequences import Copy, Reverse, Sort
+from core.tasks.text import Text
+
+TASKS: dict[str, type[Task]] = {
+    task.name: task for task in (Reverse, Copy, Sort, Recall, Add, Text)
+}
+
+
+def task_from_dict(values: dict[str, Any], text: str | None = None) -> Task:
+    """Build the task that `Task.to_dict` described, whichever it is.
+
+    Raises:
+        ValueError: an unknown task (the legal ones are listed), knob or value.
+    """
+    name = values.get("task")
+    if name not in TASKS:
+        raise ValueError(f"task={name!r}: choose one of {', '.join(TASKS)}")
+    return TASKS[name].from_dict(values, text)
+
+
+__all__ = [
+    "IGNORED",
+    "PAD",
+    "TASKS",
+    "VALIDATION_SIZE",
+    "Batch",
+    "Chance",
+    "Prompt",
+    "Task",
+    "task_from_dict",
+]

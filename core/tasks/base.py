@@ -1,0 +1,175 @@
+"""What every task promises: a vocabulary, batches, a fixed validation set and honest baselines.
+
+A task is a frozen dataclass of small knobs, so it compares by value and travels in a link or a
+checkpoint. It holds no random state: whoever asks for a batch brings the generator.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from core.config import check_knobs
+
+PAD = 0  # id 0 of every vocabulary is padding: never scored, never generated
+IGNORED = -100  # a target that is not scored
+VALIDATION_SIZE = 256
+_VALIDATION_SEED = 20_170_612  # any fixed number: validation is the same for every run
+
+_VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "<pad>": "·"}
+
+
+class Batch(NamedTuple):
+    """What a model reads and what it should answer; CPU tensors of ids, int64."""
+
+    inputs: tuple[Int[Tensor, "batch _"], ...]  # (tokens,), or (source, target_in) with a decoder
+    targets: Int[Tensor, "batch length"]  # the right id per position, IGNORED where none is asked
+
+
+class Prompt(NamedTuple):
+    """Where generation starts and how many tokens it should add (0: nothing is generated)."""
+
+    inputs: tuple[Int[Tensor, "1 _"], ...]
+    n_new: int
+
+
+class Chance(NamedTuple):
+    """Losses, in nats per scored token, that need no reading of the input."""
+
+    uniform: float  # every id of the vocabulary equally likely
+    blind: float  # the best fixed distribution per position
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task(ABC):
+    """Something to learn; the fields of a subclass are its knobs."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    about: ClassVar[str]
+    architectures: ClassVar[tuple[str, ...]] = ("decoder", "encoder", "encoder-decoder")
+    refusals: ClassVar[dict[str, str]] = {}  # architecture -> why the task has no form for it
+
+    def __post_init__(self) -> None:
+        check_knobs(self)
+
+    @property
+    @abstractmethod
+    def vocabulary(self) -> tuple[str, ...]:
+        """Every token; its index is its id, and the first one is padding."""
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.vocabulary)
+
+    @abstractmethod
+    def max_len(self, architecture: str) -> int:
+        """Tokens in the longest input tensor of this architecture's form."""
+
+    @abstractmethod
+    def batch(self, architecture: str, size: int, generator: torch.Generator) -> Batch:
+        """Fresh training rows, drawn from `generator` alone."""
+
+    @abstractmethod
+    def validation(self, architecture: str, size: int = VALIDATION_SIZE) -> Batch:
+        """The same rows at every call, which training never draws."""
+
+    @abstractmethod
+    def probe(self, architecture: str, text: str | None = None) -> Batch:
+        """One row for display: the visitor's own `text`, or without one a validation row.
+
+        Raises:
+            ValueError: `text` is no example of this task; the message says the rule.
+        """
+
+    @abstractmethod
+    def prompt(self, architecture: str, text: str | None = None) -> Prompt:
+        """What generation starts from: `text`, or without one a validation row.
+
+        Raises:
+            ValueError: `text` is no prompt of this task; the message says the rule.
+        """
+
+    @abstractmethod
+    def chance(self, architecture: str) -> Chance:
+        """The two losses of a model that does not look."""
+
+    @abstractmethod
+    def floor(self, architecture: str) -> float | None:
+        """The loss that no model can beat on the validation set; None if nobody knows it."""
+
+    def check_architecture(self, architecture: str) -> None:
+        """Refuse, by name, an architecture that this task has no form for.
+
+        Raises:
+            ValueError: the message says why and lists the ones that work.
+        """
+        if architecture not in self.architectures:
+            why = self.refusals.get(architecture, "there is no such form")
+            raise ValueError(
+                f"architecture={architecture!r} does not fit task {self.name}: {why}; "
+                f"choose one of {', '.join(self.architectures)}"
+            )
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of the characters of `text`.
+
+        Raises:
+            ValueError: lists the characters that the vocabulary lacks.
+        """
+        ids = {token: i for i, token in enumerate(self.vocabulary) if i != PAD}
+        if unknown := sorted(set(text) - set(ids)):
+            shown = ", ".join(repr(character) for character in unknown[:20])
+            more = f" and {len(unknown) - 20} more" if len(unknown) > 20 else ""
+            raise ValueError(f"unknown characters {shown}{more}: {self._known_characters()}")
+        return [ids[character] for character in text]
+
+    def decode(self, ids: Iterable[int] | Tensor) -> list[str]:
+        """The token of each id as it should be drawn: space, newline and padding visible.
+
+        A target that is not scored looks like padding.
+        """
+        if isinstance(ids, Tensor):
+            ids = ids.flatten().tolist()
+        drawn = (self.vocabulary[PAD if i == IGNORED else i] for i in ids)
+        return [_VISIBLE.get(token, token) for token in drawn]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The name and the knobs: enough to build the task again."""
+        return {"task": self.name, **asdict(self)}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any], text: str | None = None) -> "Task":
+        """Build the task that `to_dict` described; only the text task needs its `text` again.
+
+        Raises:
+            ValueError: the dict describes another task, or holds an unknown or illegal value.
+        """
+        knobs = dict(values)
+        if (name := knobs.pop("task", cls.name)) != cls.name:
+            raise ValueError(f"task={name!r}: expected {cls.name!r}")
+        known = list(cls.__dataclass_fields__)
+        if unknown := sorted(set(knobs) - set(known)):
+            raise ValueError(f"unknown knob {', '.join(unknown)}: task {cls.name} has {known}")
+        return cls(**knobs)
+
+    def _known_characters(self) -> str:
+        return f"task {self.name} knows {' '.join(self.decode(range(1, self.vocab_size)))}"
+
+    def _uniform(self) -> float:
+        return math.log(self.vocab_size)
+
+
+def fixed_generator() -> torch.Generator:
+    """The generator that validation sets are drawn from."""
+    return torch.Generator().manual_seed(_VALIDATION_SEED)
+
+
+def entropy(probabilities: Iterable[float]) -> float:
+    """Entropy of one distribution, in nats."""
+    return -sum(p * math.log(p) for p in probabilities if p > 0)

@@ -1,0 +1,192 @@
+"""Tasks with a question and one right answer, and their form for each architecture."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from core.tasks.base import (
+    IGNORED,
+    PAD,
+    VALIDATION_SIZE,
+    Batch,
+    Chance,
+    Prompt,
+    Task,
+    fixed_generator,
+)
+
+SYMBOLS = "0123456789abcdefghijklmnopqrstuvwxyz"
+SEPARATOR = "→"
+
+_HELD_OUT = 1 / 8  # share of all questions that belongs to validation
+_CENSUS = 4096  # questions drawn once to place the border between training and validation
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionTask(Task):
+    """A question of fixed width, drawn at random, whose answer a rule decides.
+
+    A hash of the question says whether it belongs to validation, so training never meets a
+    validation question although neither set is ever written down.
+    """
+
+    # --- what a subclass says -------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def answer_len(self) -> int:
+        """Tokens in an answer."""
+
+    @property
+    @abstractmethod
+    def question_len(self) -> int:
+        """Tokens in a question."""
+
+    @abstractmethod
+    def draw(self, size: int, generator: torch.Generator) -> Int[Tensor, "size question"]:
+        """Random questions, from training and validation alike; shorter ones end in PAD."""
+
+    @abstractmethod
+    def solve(self, questions: Int[Tensor, "batch question"]) -> Int[Tensor, "batch answer"]:
+        """The right answers; PAD where nothing is asked."""
+
+    @abstractmethod
+    def parse(self, text: str) -> Int[Tensor, "1 question"]:
+        """A visitor's own question.
+
+        Raises:
+            ValueError: says the rule that `text` breaks.
+        """
+
+    @abstractmethod
+    def blind(self) -> float:
+        """Exact loss of the best guess per position that ignores the question (all questions,
+        before some are held out), in nats per scored token."""
+
+    @property
+    def start(self) -> int:
+        """The token after which the answer begins; an encoder-decoder's decoder starts with it."""
+        return self.vocabulary.index(SEPARATOR)
+
+    def decoder_question(
+        self, questions: Int[Tensor, "batch question"]
+    ) -> Int[Tensor, "batch prompt"]:
+        """All that stands before the answer in one sequence: the question and a separator."""
+        return torch.cat((questions, self._starts(len(questions))), dim=1)
+
+    def encoder_form(
+        self, questions: Int[Tensor, "batch question"]
+    ) -> tuple[Int[Tensor, "batch length"], Int[Tensor, "batch length"]]:
+        """What an encoder reads, and the label of each position."""
+        return questions, _scored(self.solve(questions))
+
+    # --- what follows from it -------------------------------------------------------------
+
+    def form(self, architecture: str, questions: Int[Tensor, "batch question"]) -> Batch:
+        """The questions and their answers as one architecture meets them.
+
+        - decoder: `x1 … xn → y1 … ym` in one sequence; each position predicts the next token,
+          only the answer is scored.
+        - encoder: a label per position.
+        - encoder-decoder: the source is the question; the decoder reads `→ y1 … ym-1` and
+          predicts `y1 … ym`.
+        """
+        self.check_architecture(architecture)
+        if architecture == "encoder":
+            tokens, labels = self.encoder_form(questions)
+            return Batch((tokens,), labels)
+        answers = self.solve(questions)
+        if architecture == "encoder-decoder":
+            target_in = torch.cat((self._starts(len(questions)), answers[:, :-1]), dim=1)
+            return Batch((questions, target_in), _scored(answers))
+        tokens = torch.cat((self.decoder_question(questions), answers[:, :-1]), dim=1)
+        targets = torch.full_like(tokens, IGNORED)
+        targets[:, -answers.shape[1] :] = _scored(answers)
+        return Batch((tokens,), targets)
+
+    def max_len(self, architecture: str) -> int:
+        return max(tensor.shape[1] for tensor in self.probe(architecture).inputs)
+
+    def batch(self, architecture: str, size: int, generator: torch.Generator) -> Batch:
+        return self.form(architecture, self._questions(size, generator, held_out=False))
+
+    def validation(self, architecture: str, size: int = VALIDATION_SIZE) -> Batch:
+        return self.form(architecture, self._questions(size, fixed_generator(), held_out=True))
+
+    def probe(self, architecture: str, text: str | None = None) -> Batch:
+        return self.form(architecture, self._one_question(text))
+
+    def prompt(self, architecture: str, text: str | None = None) -> Prompt:
+        self.check_architecture(architecture)
+        question = self._one_question(text)
+        n_new = int((self.solve(question) != PAD).sum())
+        if architecture == "encoder":
+            return Prompt((self.encoder_form(question)[0],), 0)
+        if architecture == "encoder-decoder":
+            return Prompt((question, self._starts(1)), n_new)
+        return Prompt((self.decoder_question(question),), n_new)
+
+    def chance(self, architecture: str) -> Chance:
+        self.check_architecture(architecture)
+        return Chance(self._uniform(), self.blind())
+
+    def floor(self, architecture: str) -> float | None:
+        """0: the question decides the answer."""
+        self.check_architecture(architecture)
+        return 0.0
+
+    def is_held_out(self, questions: Int[Tensor, "batch question"]) -> Bool[Tensor, " batch"]:
+        """Which questions belong to validation."""
+        return self._hash(questions) <= self._border
+
+    def _questions(self, size: int, generator: torch.Generator, held_out: bool) -> Tensor:
+        share = _HELD_OUT if held_out else 1 - _HELD_OUT
+        kept, missing = [], size
+        while missing > 0:
+            # A fifth more than needed on average: one round is nearly always enough.
+            questions = self.draw(int(1.2 * missing / share) + 8, generator)
+            kept.append(questions[self.is_held_out(questions) == held_out][:missing])
+            missing -= len(kept[-1])
+        return kept[0] if len(kept) == 1 else torch.cat(kept)
+
+    def _one_question(self, text: str | None) -> Tensor:
+        if text is None or not text.strip():
+            return self._questions(1, fixed_generator(), held_out=True)
+        return self.parse("".join(text.split()))
+
+    def _hash(self, questions: Tensor) -> Tensor:
+        # Multiply, add, mix: int64 wraps around, which is what a hash wants.
+        value = (questions * self._multipliers).sum(1)
+        value = (value ^ (value >> 31)) * _MIXER
+        return value >> 24
+
+    @cached_property
+    def _multipliers(self) -> Tensor:
+        # Odd 64-bit numbers from Weyl's sequence on the golden ratio, written as signed.
+        weyl = (0x9E37_79B9_7F4A_7C15 * (2 * i + 1) ** 3 for i in range(self.question_len))
+        return torch.tensor([_signed(number | 1) for number in weyl])
+
+    @cached_property
+    def _border(self) -> int:
+        # In a space of four questions a fixed border could leave one side empty, so it is put
+        # after the first eighth of the hashes that really occur, and after one at least.
+        hashes = self._hash(self.draw(_CENSUS, fixed_generator())).unique()
+        return int(hashes[max(1, round(_HELD_OUT * len(hashes))) - 1])
+
+    def _starts(self, size: int) -> Tensor:
+        return torch.full((size, 1), self.start)
+
+
+def _scored(answers: Tensor) -> Tensor:
+    return answers.masked_fill(answers == PAD, IGNORED)
+
+
+def _signed(number: int) -> int:
+    return (number + 2**63) % 2**64 - 2**63
+
+
+_MIXER = _signed(0xBF58_476D_1CE4_E5B9)

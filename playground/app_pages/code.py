@@ -1,0 +1,38 @@
+"""The code: the very files that run, in the order to read them."""
+
+import inspect
+from importlib import import_module
+
+import streamlit as st
+
+ORDER = (
+    ("config", "What can be chosen"),
+    ("masks", "Who may see whom"),
+    ("positions", "Where a token stands"),
+    ("attention", "The formula, and several heads of it"),
+    ("blocks", "Residual, norm, feed-forward"),
+    ("model", "The whole transformer"),
+    ("init", "The numbers it starts from"),
+    ("trace", "How to look inside"),
+    ("train", "One step at a time"),
+    ("measure", "What the pictures show"),
+    ("generate", "Token after token"),
+    ("checkpoint", "Save and go on"),
+    ("device", "CPU or GPU"),
+)
+
+st.title("The code")
+st.markdown(
+    "This is the model that runs on the Playground page: plain PyTorch, nothing hidden. "
+    "Read it in this order."
+)
+names = [name for name, _ in ORDER]
+name = st.segmented_control(
+    "File", names, default=names[0], required=True, key="file", label_visibility="collapsed",
+    persist_state="session",
+)  # fmt: skip
+module = import_module(f"core.{name}")
+source = inspect.getsource(module)
+st.subheader(dict(ORDER)[name])
+st.caption(f"core/{name}.py, {len(source.splitlines())} lines")
+st.code(source, language="python", line_numbers=True)

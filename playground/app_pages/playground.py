@@ -1,0 +1,103 @@
+"""The Playground: turn a knob, press Play, watch attention and loss."""
+
+from dataclasses import replace
+
+import streamlit as st
+from playground.runs import Spec
+
+from playground import controls, panels
+from playground.components.link import copy_link
+from playground.visitor import bench as my_bench
+from playground.workbench import Workbench
+
+POLL = 0.5  # seconds between two looks at a run
+
+
+def press(action) -> None:
+    """Do what a button says; what stands in the way is said on the page."""
+    try:
+        action()
+    except ValueError as error:
+        st.session_state.refused = str(error)
+
+
+def new_seed() -> None:
+    st.session_state.seed = st.session_state.get("seed", 0) + 1
+
+
+def transport(bench: Workbench) -> None:
+    """Play or Pause, Step, Reset, New seed, and what belongs to the page as a whole."""
+    with st.container(horizontal=True, vertical_alignment="center", key="transport"):
+        if bench.moving:
+            st.button(
+                "Pause", key="pause", type="primary", icon=":material/pause:", shortcut="P",
+                on_click=press, args=(bench.pause,), help="Rest after the present step.",
+            )  # fmt: skip
+        else:
+            st.button(
+                "Play", key="play", type="primary", icon=":material/play_arrow:", shortcut="P",
+                on_click=press, args=(bench.play,), help="Train, and watch it happen.",
+            )  # fmt: skip
+        st.button(
+            "Step", key="step", icon=":material/skip_next:", shortcut="S", disabled=bench.moving,
+            on_click=press, args=(bench.step,), help="One optimiser step.",
+        )  # fmt: skip
+        st.button(
+            "Reset", key="reset", icon=":material/restart_alt:", on_click=press,
+            args=(bench.reset,), help="Back to before the first step: same seed, same numbers.",
+        )  # fmt: skip
+        st.button(
+            "New seed", key="new_seed", icon=":material/casino:", on_click=new_seed,
+            help="Other initial weights and other batches.",
+        )  # fmt: skip
+        st.button(
+            "Defaults", key="defaults", icon=":material/undo:", on_click=controls.back_to_defaults,
+            help="Every knob back to where it was at first.",
+        )  # fmt: skip
+        lost = copy_link(run=bench.owner if bench.run else None, fresh=bench.fresh)
+        st.toggle(
+            "Projector", key="projector", bind="query-params",
+            help="Larger text and thicker lines, for the back row.",
+        )  # fmt: skip
+    if lost:
+        st.info("The page was loaded anew: your run has ended, your knobs are as they were.")
+
+
+def wanted(bench: Workbench) -> Spec | None:
+    """The knobs' spec with the visitor's own example, if it is one."""
+    choice: controls.Choice = st.session_state.choice
+    if choice.problem:
+        st.error(choice.problem)
+    if choice.spec is None:
+        return bench.spec
+    text = st.session_state.get("probe") or None
+    try:
+        choice.spec.task.probe(choice.spec.model.architecture, text)
+    except ValueError as error:
+        st.error(f"Your example: {error}. The task's own example is shown.")
+        text = None
+    return replace(choice.spec, probe=text)
+
+
+bench = my_bench()
+spec = wanted(bench)
+if spec is None:
+    st.stop()
+try:
+    bench.follow(spec)
+except ValueError as error:
+    st.error(str(error))
+transport(bench)
+if refused := st.session_state.pop("refused", None):
+    st.error(refused)
+
+active = bench.moving
+
+
+def live() -> None:
+    panels.draw(bench, projector=st.session_state.get("projector", False))
+    if active and not bench.moving:
+        st.rerun()  # the run has ended: stop the clock, offer Play again
+
+
+st.fragment(live, run_every=POLL if active else None)()

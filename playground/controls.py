@@ -1,0 +1,351 @@
+"""Widgets <-> frozen configs <-> the address bar: the only file that knows all three.
+
+Each knob is a widget whose key is the config field's name and whose value is bound to the query
+string, so the link in the address bar is the page. Limits that only the browser enforces are
+checked again here: a link can hold anything.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import streamlit as st
+
+from core.config import ModelConfig, TrainConfig
+from core.device import Device
+from core.tasks import TASKS, Task
+from playground import own_text
+from playground.runs import Spec
+
+MAX_HEADS = 16
+FROM_TASK = {"vocab_size", "max_len"}
+
+# What a value is called on the page, where its name is not already the best word. A label is
+# also what the link holds: changing one changes old links.
+LABELS: dict[str, dict[Any, str]] = {
+    "scale": {"sqrt_d_head": "√d_k", "none": "none", "d_head": "d_k", "sqrt_d_model": "√d_model"},
+    "clip": {None: "off"},
+    "d_ff": {None: "4·d_model"},
+    "schedule": {"constant": "constant", "cosine": "cosine"},
+}
+
+TITLES = {
+    "d_model": "d_model: width",
+    "n_heads": "n_heads: attention heads",
+    "n_layers": "n_layers: blocks",
+    "scale": "Scores divided by",
+    "position": "Position",
+    "mask": "Mask",
+    "window": "Window: keys seen, self included",
+    "residual": "Residual connections",
+    "norm": "LayerNorm",
+    "init": "Initialisation",
+    "d_ff": "d_ff: feed-forward width",
+    "architecture": "Architecture",
+    "pad_mask": "Hide padding",
+    "ffn": "Feed-forward",
+    "activation": "Activation",
+    "tie_embeddings": "Tie embeddings",
+    "steps": "Steps",
+    "batch_size": "Batch size",
+    "lr": "Learning rate",
+    "optimizer": "Optimiser",
+    "weight_decay": "Weight decay",
+    "schedule": "Schedule",
+    "warmup": "Warmup steps",
+    "clip": "Clip gradients at",
+    "precision": "Precision",
+    "seed": "Seed",
+    "symbols": "Symbols",
+    "length": "Length",
+    "vary": "Lengths vary",
+    "source": "Source",
+}
+
+# The numbers offered where a field's legal range is wider than anyone needs.
+OFFERED: dict[str, tuple[Any, ...]] = {
+    "d_model": (8, 16, 24, 32, 48, 64, 96, 128, 192, 256),
+    "n_layers": (1, 2, 3, 4, 6, 8, 12),
+    "d_ff": (None, 16, 32, 64, 128, 256, 512, 1024),
+    "window": (1, 2, 3, 4, 6, 8, 12, 16, 32),
+    "steps": (50, 100, 200, 300, 500, 1000, 2000, 5000, 10_000, 50_000),
+    "batch_size": (1, 2, 4, 8, 16, 32, 64, 128, 256),
+    "lr": (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 10.0, 100.0, 1000.0),
+    "weight_decay": (0.0, 0.001, 0.01, 0.1, 1.0),
+    "warmup": (0, 10, 30, 50, 100, 300, 1000),
+    "clip": (None, 0.1, 0.3, 1.0, 3.0, 10.0),
+}
+
+FIRST = ("d_model", "n_heads", "n_layers", "scale", "position", "mask", "residual", "norm", "init")
+MORE_MODEL = ("d_ff", "ffn", "activation", "tie_embeddings", "pad_mask", "window")
+MORE_TRAINING = (
+    "steps", "lr", "batch_size", "optimizer", "weight_decay", "schedule", "warmup", "clip",
+    "precision",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Field:
+    """One knob: its key in the link, the dataclass field behind it, and what is offered."""
+
+    key: str
+    name: str
+    default: Any
+    help: str
+    choices: tuple[Any, ...] | None  # None: any whole number between low and high
+    low: int | None = None
+    high: int | None = None
+
+    @property
+    def title(self) -> str:
+        return TITLES.get(self.name, self.name)
+
+    def label(self, value: Any) -> str:
+        return LABELS.get(self.name, {}).get(
+            value, f"{value:g}" if isinstance(value, float) else str(value)
+        )
+
+    def read(self, text: str) -> Any:
+        """The value that a link's text stands for.
+
+        Raises:
+            ValueError: the text is none of the offered values.
+        """
+        if self.choices is None:
+            value = int(text)
+            if not self.low <= value <= self.high:
+                raise ValueError(f"choose a whole number from {self.low} to {self.high}")
+            return value
+        for choice in self.choices:
+            if self.label(choice) == text or (
+                isinstance(choice, bool) and str(choice).lower() == text.lower()
+            ):
+                return choice
+        offered = ", ".join(self.label(choice) for choice in self.choices)
+        raise ValueError(f"choose one of {offered}")
+
+
+def _fields(config: type, prefix: str = "") -> dict[str, Field]:
+    found = {}
+    for item in fields(config):
+        about = item.metadata
+        if not about or item.name in FROM_TASK:
+            continue
+        choices = OFFERED.get(item.name) if not prefix else None
+        if about["choices"]:
+            choices = tuple(about["choices"])
+        elif isinstance(item.default, bool):
+            choices = (False, True)
+        if choices and item.default not in choices:
+            choices = tuple(sorted({*choices, item.default}))
+        found[prefix + item.name] = Field(
+            prefix + item.name, item.name, item.default, about["help"], choices, about["low"], about["high"]
+        )  # fmt: skip
+    return found
+
+
+MODEL = _fields(ModelConfig)
+TRAINING = _fields(TrainConfig)
+OF_TASK = {name: _fields(task, f"{name}_") for name, task in TASKS.items()}
+TASK = Field("task", "task", "reverse", "What the model is to learn.", tuple(TASKS))
+EVERY = (
+    {"task": TASK}
+    | MODEL
+    | TRAINING
+    | {k: f for group in OF_TASK.values() for k, f in group.items()}
+)
+# Keys of widgets that are bound to the link but are no knobs of a run.
+OTHER_KEYS = {
+    "projector", "log", "show_lr", "stage", "layer", "head", "probe", "fingerprint",
+    "more_task", "more_model", "more_training",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the visitor has chosen: a spec to run, or the sentence that says what stands in its way."""
+
+    spec: Spec | None
+    problem: str | None = None
+
+
+# --- a link is checked once, when it is opened ----------------------------------------------
+
+
+def check_link() -> list[str]:
+    """What the link held that it may not hold, and what is used instead.
+
+    A widget replaces an impossible value silently; this says so. Checked once a session, before
+    the first widget is drawn.
+    """
+    if "replaced" not in st.session_state:
+        st.session_state.replaced = list(_replaced())
+    return st.session_state.replaced
+
+
+def _replaced() -> Iterator[str]:
+    for key in st.query_params:
+        field, texts = EVERY.get(key), st.query_params.get_all(key)
+        if key in OTHER_KEYS:
+            continue
+        if field is None:
+            yield f"`{key}` is not a knob of this page: ignored"
+        elif len(texts) > 1:
+            yield f"`{key}` is given {len(texts)} times: the default {field.label(field.default)} is used"
+        else:
+            try:
+                field.read(texts[0])
+            except ValueError as error:
+                instead = field.label(field.default)
+                yield f"`{key}={texts[0]}`: {error}; the default {instead} is used"
+    if (heads := _present("n_heads")) not in (legal := heads_offered()):
+        st.session_state.n_heads = nearest(legal, heads)
+        yield f"`n_heads={heads}`: {why_heads()}; {st.session_state.n_heads} is used"
+    if (warmup := _present("warmup")) not in (legal := warmups_offered()):
+        st.session_state.warmup = nearest(legal, warmup)
+        yield f"`warmup={warmup}` must be below steps; {st.session_state.warmup} is used"
+
+
+def _present(key: str) -> Any:
+    """A knob's value, even before its widget exists: from the state, the link, or the default."""
+    field = EVERY[key]
+    try:
+        return (
+            st.session_state[key] if key in st.session_state else field.read(st.query_params[key])
+        )
+    except (KeyError, ValueError):
+        return field.default
+
+
+# --- knobs that limit one another -----------------------------------------------------------
+
+
+def heads_offered() -> list[int]:
+    """Head counts that fit the chosen width and position scheme."""
+    d_model, even = _present("d_model"), _present("position") == "rotary"
+    divisors = [n for n in range(1, MAX_HEADS + 1) if d_model % n == 0]
+    return [n for n in divisors if not (even and d_model // n % 2)]
+
+
+def why_heads() -> str:
+    even = ", an even number for rotary positions" if _present("position") == "rotary" else ""
+    return f"each head gets d_model/n_heads columns of {_present('d_model')}{even}"
+
+
+def warmups_offered() -> list[int]:
+    return [n for n in OFFERED["warmup"] if n < _present("steps")]
+
+
+def nearest(legal: list[int], wish: int) -> int:
+    return min(legal, key=lambda n: (abs(n - wish), n))
+
+
+def _fit_heads() -> None:
+    if (heads := _present("n_heads")) not in (legal := heads_offered()):
+        st.session_state.n_heads = nearest(legal, heads)
+        st.toast(f"n_heads {heads} → {st.session_state.n_heads}: {why_heads()}")
+
+
+def _fit_warmup() -> None:
+    if (warmup := _present("warmup")) not in (legal := warmups_offered()):
+        st.session_state.warmup = nearest(legal, warmup)
+        st.toast(f"warmup {warmup} → {st.session_state.warmup}: it must be below the steps")
+
+
+def _fit_architecture() -> None:
+    architecture, task = _present("architecture"), TASKS[_present("task")]
+    if architecture not in task.architectures:
+        st.session_state.architecture = task.architectures[0]
+        st.toast(
+            f"architecture {architecture} → {task.architectures[0]}: {task.refusals.get(architecture)}"
+        )
+
+
+AFTER: dict[str, Callable[[], None]] = {
+    "d_model": _fit_heads, "position": _fit_heads, "steps": _fit_warmup, "task": _fit_architecture,
+}  # fmt: skip
+
+
+# --- widgets --------------------------------------------------------------------------------
+
+
+def knob(field: Field, choices: Sequence[Any] | None = None, disabled: bool = False) -> Any:
+    """Draw one knob, bound to the link."""
+    choices = field.choices if choices is None else choices
+    common = {
+        "key": field.key, "help": field.help, "bind": "query-params", "disabled": disabled,
+        "on_change": AFTER.get(field.name, "rerun"),
+    }  # fmt: skip
+    if choices is None:
+        return st.number_input(
+            field.title, field.low, field.high, value=field.default, step=1, **common
+        )
+    if field.default in (False, True) and isinstance(field.default, bool):
+        return st.toggle(field.title, value=field.default, **common)
+    if all(isinstance(choice, str) for choice in choices) and len(choices) < 6:
+        return st.segmented_control(
+            field.title, choices, default=field.default, required=True, format_func=field.label,
+            width="stretch", **common,
+        )  # fmt: skip
+    return st.selectbox(
+        field.title, choices, index=choices.index(field.default), format_func=field.label, **common
+    )
+
+
+def draw(device: Device) -> Choice:
+    """Draw every knob in the sidebar and read them off.
+
+    Returns:
+        The spec to run, or the sentence that says what stands in its way.
+    """
+    task_class = TASKS[knob(TASK)]
+    st.caption(task_class.about)
+    with st.container(key="first_knobs", gap="small"):
+        model = {name: _draw_model(name) for name in FIRST}
+        if model["mask"] == "window":
+            model["window"] = knob(MODEL["window"])
+    training = {}
+    with st.expander("More: the task", key="more_task", bind="query-params"):
+        task_values = _draw_task(task_class)
+    with st.expander("More: the model", key="more_model", bind="query-params"):
+        model["architecture"] = knob(MODEL["architecture"], task_class.architectures)
+        model |= {name: knob(MODEL[name]) for name in MORE_MODEL}
+    with st.expander("More: the training", key="more_training", bind="query-params"):
+        for name in MORE_TRAINING:
+            training[name] = _draw_training(name, device)
+    training["seed"] = knob(TRAINING["seed"])
+    try:
+        task = task_class(**task_values)
+        spec = Spec(ModelConfig.for_task(task, **model), task, TrainConfig(**training))
+    except ValueError as error:
+        return Choice(None, str(error))
+    return Choice(spec)
+
+
+def _draw_model(name: str) -> Any:
+    return knob(MODEL[name], heads_offered() if name == "n_heads" else None)
+
+
+def _draw_training(name: str, device: Device) -> Any:
+    offered = {"warmup": warmups_offered(), "precision": device.precisions}
+    value = knob(TRAINING[name], offered.get(name))
+    if name == "precision":
+        for precision, refusal in device.refusals:
+            if refusal:
+                st.caption(f"{precision} is not offered: {refusal}")
+    return value
+
+
+def _draw_task(task_class: type[Task]) -> dict[str, Any]:
+    values = {field.name: knob(field) for field in OF_TASK[task_class.name].values()}
+    if values.get("source") == "own":
+        values["text"] = own_text.draw()
+    return values
+
+
+def back_to_defaults() -> None:
+    """Every knob, and the example, back to where it was at first."""
+    for field in EVERY.values():
+        if field.key in st.session_state:
+            st.session_state[field.key] = field.default
+    st.session_state.probe = ""

@@ -1,0 +1,132 @@
+"""Numbers -> one plain sentence, and nothing that was not measured."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.tasks import Chance
+from playground.frames import Attention, Frame
+from playground.runs import Spec, Status, View
+
+AT_CHANCE = 0.05  # within this share of the blind guess
+SOLVED = 0.99  # validation accuracy
+SATURATED = 0.85  # mean largest weight
+VANISHED = 1e-5  # first layer's gradient norm as a share of the largest layer's
+LEAK = 1e-3  # how far the logits move when a later token changes
+RECENT = 20  # steps
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """A verdict: `kind` picks the colour, `text` is the sentence."""
+
+    kind: str  # "info", "good", "warn", "bad"
+    text: str
+
+
+def diagnose(
+    spec: Spec, view: View | None, frame: Frame, chance: Chance, floor: float | None
+) -> Diagnosis:
+    """The one sentence that matters most now, most alarming first."""
+    if view is not None and view.status is Status.FAILED:
+        return Diagnosis("bad", view.message or "The run ended with an error.")
+    if view is not None and view.status is Status.DIVERGED:
+        return Diagnosis("bad", f"{view.message} The finite curve is kept; Reset gives a new run.")
+    trained = view is not None and len(view.loss) > 0
+    verdicts = (
+        _leak(frame, trained),
+        _saturated(spec, view, frame, chance, trained),
+        _vanishing(view) if trained else None,
+        _progress(view, frame, chance, floor) if trained else _before(frame),
+    )
+    return next(verdict for verdict in verdicts if verdict is not None)
+
+
+def _leak(frame: Frame, trained: bool) -> Diagnosis | None:
+    """A leak is measured: inputs move outputs before them, and free running fails."""
+    if frame.future_influence is None or frame.future_influence < LEAK:
+        return None
+    seen = f"changing a later token moves earlier outputs by up to {frame.future_influence:.2g}"
+    if not trained:
+        return Diagnosis(
+            "warn", f"The mask leaks: {seen}. The model can read what it is asked to predict."
+        )
+    if frame.free_running is not None and frame.free_running < frame.accuracy - 0.2:
+        return Diagnosis(
+            "bad",
+            f"Suspiciously low loss: the mask leaks ({seen}). Shown the answer, the model gets "
+            f"{frame.accuracy:.0%} right; left alone with its own output, {frame.free_running:.0%}.",
+        )
+    return Diagnosis("warn", f"The mask leaks: {seen}.")
+
+
+def first_attention(frame: Frame) -> Attention:
+    return next(iter(frame.attention.values()))
+
+
+def _saturated(spec, view, frame: Frame, chance: Chance, trained: bool) -> Diagnosis | None:
+    attention = first_attention(frame)
+    largest = float(np.mean(attention.largest))
+    if largest < SATURATED or attention.spread < 2:
+        return None
+    stuck = not trained or _recent(view) > (1 - 2 * AT_CHANCE) * chance.blind
+    if not stuck:
+        return None
+    return Diagnosis(
+        "bad" if trained else "warn",
+        f"The softmax is saturated: the first layer's scores have a spread of {attention.spread:.1f} "
+        f"(theory for unit variance: {attention.theory:.1f}), so the largest weight averages "
+        f"{largest:.2f} and hardly any gradient passes.",
+    )
+
+
+def _vanishing(view: View) -> Diagnosis | None:
+    last = {name: values[-1] for name, values in view.layer_norms.items() if len(values)}
+    blocks = [name for name in last if "blocks." in name]
+    if not blocks or max(last.values()) == 0:
+        return None
+    share = last[blocks[0]] / max(last.values())
+    if share >= VANISHED:
+        return None
+    return Diagnosis(
+        "bad",
+        f"Vanishing gradients: {blocks[0]} receives {last[blocks[0]]:.1e}, "
+        f"{1 / max(share, 1e-30):.0e} times less than the layer with the most.",
+    )
+
+
+def _recent(view: View) -> float:
+    return float(np.mean(view.loss[-RECENT:]))
+
+
+def _progress(view: View, frame: Frame, chance: Chance, floor: float | None) -> Diagnosis:
+    loss, step = _recent(view), len(view.loss)
+    if floor is not None and floor > 0 and loss < 1.05 * floor:
+        return Diagnosis(
+            "good", f"At the floor: {loss:.3f} nats, and no model can go below {floor:.3f}."
+        )
+    if frame.accuracy >= SOLVED:
+        return Diagnosis(
+            "good",
+            f"Solved: {frame.accuracy:.1%} of the validation answers are right at step {step}.",
+        )
+    if loss > (1 - AT_CHANCE) * chance.blind:
+        return Diagnosis(
+            "info" if step < 100 else "warn",
+            f"At chance: loss {loss:.2f}, and guessing without reading the input costs {chance.blind:.2f}.",
+        )
+    return Diagnosis(
+        "info",
+        f"Learning: loss {loss:.2f}, down from {chance.blind:.2f} at chance; "
+        f"{frame.accuracy:.0%} of the validation answers are right.",
+    )
+
+
+def _before(frame: Frame) -> Diagnosis:
+    attention = first_attention(frame)
+    return Diagnosis(
+        "info",
+        f"Untrained. The first layer's scores have a spread of {attention.spread:.2f} (theory for unit "
+        f"variance: {attention.theory:.2f}); the largest weight averages {np.mean(attention.largest):.2f}. "
+        "Press Play.",
+    )

@@ -1,0 +1,16 @@
+"""Figures: (arrays, tokens, labels) -> Plotly's JSON form. No Streamlit, no torch."""
+
+from playground.figures.attention import STAGES, attention_map, attention_maps
+from playground.figures.loss import Curve, loss_chart
+from playground.figures.style import Figure, alt_text, empty_figure
+
+__all__ = [
+    "STAGES",
+    "Curve",
+    "Figure",
+    "alt_text",
+    "attention_map",
+    "attention_maps",
+    "empty_figure",
+    "loss_chart",
+]

@@ -1,0 +1,309 @@
+"""Attention maps: every head small, or one head large, at each stage of the formula.
+
+Stages: scores q·kᵀ → scaled → masked → weights (Vaswani et al., 2017, equation 1).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from playground.figures.style import (
+    HIDDEN,
+    SCORES_SCALE,
+    TEXT,
+    WEIGHTS_SCALE,
+    Figure,
+    base_layout,
+    empty_figure,
+    escape,
+    nice_limit,
+    sizes,
+    token_labels,
+    typed,
+)
+
+STAGES = {
+    "scores": "scores q·kᵀ",
+    "scaled": "scaled scores",
+    "masked": "masked scores",
+    "weights": "weights (softmax)",
+}
+# A mask writes a huge negative number; no score that anyone can see comes near it.
+MASKED_BELOW = -3e4
+MAX_COLUMNS = 4
+PRINTED_CELLS = 14
+LABELLED_TOKENS = 40
+
+
+def attention_maps(
+    maps: ArrayLike,
+    query_tokens: Sequence[str],
+    key_tokens: Sequence[str],
+    *,
+    stage: str = "weights",
+    hidden: ArrayLike | None = None,
+    selected: int | None = None,
+    titles: Sequence[str] | None = None,
+    columns: int | None = None,
+    width: int = 1000,
+    projector: bool = False,
+) -> Figure:
+    """All heads of a layer as small maps with one colour bar.
+
+    Trace i is head i, so a click's `trace` is the head.
+
+    Args:
+        maps: [heads, query, key], scores or weights.
+        query_tokens, key_tokens: what is printed along the axes; tokens may repeat.
+        stage: one of `STAGES`. Weights are coloured 0 to 1, scores symmetrically around 0.
+        hidden: what the mask hides, [query, key] or [heads, query, key]; drawn from stage
+            "masked" on, since before it these scores exist.
+        selected: index of the head to frame.
+        titles: one for each map; "head 1" and so on by default.
+        columns: maps in a row, at most; 4 by default.
+        width: pixels the figure will about have, for the height and the size of labels.
+    """
+    values, gaps = _split(maps, hidden, stage)
+    heads, queries, keys = values.shape
+    if heads == 0 or queries == 0 or keys == 0:
+        return empty_figure("no attention to show", projector=projector)
+    size = sizes(projector)
+    per_row = min(columns or MAX_COLUMNS, heads)
+    rows = -(-heads // per_row)
+    names = list(titles) if titles is not None else [f"head {i + 1}" for i in range(heads)]
+
+    left, right, top, bottom = 44, 96, 30, 40
+    if projector:
+        left, right, top, bottom = 58, 124, 38, 54
+    between, above = size.small + 18, size.font * 2 + 8
+    plot_width = max(width - left - right, 200)
+    side = (plot_width - between * (per_row - 1)) / per_row
+    side = min(side, 420)
+    cell_height = side * min(queries / keys, 2)
+    pitch = side / max(queries, keys)
+    label_size = int(min(size.small, max(pitch * 0.85, 8)))
+    labelled = pitch >= 8
+    plot_height = rows * cell_height + (rows - 1) * (above + (label_size if labelled else 0))
+    gap_y = above + (label_size if labelled else 0)
+
+    layout = base_layout(
+        _alt(values, gaps, query_tokens, key_tokens, stage, names),
+        round(plot_height + top + bottom),
+        projector,
+        f"maps {heads} {queries} {keys}",
+    )
+    layout |= {
+        "margin": {"l": left, "r": right, "t": top, "b": bottom},
+        "plot_bgcolor": HIDDEN,
+        "coloraxis": _coloraxis(values, stage, size),
+        "annotations": [],
+        "shapes": [],
+    }
+    if gaps.any():
+        layout["images"] = []
+    data = []
+    step_x = (side + between) / plot_width
+    for head in range(heads):
+        row, column = divmod(head, per_row)
+        suffix = "" if head == 0 else str(head + 1)
+        x0 = column * step_x
+        y1 = 1 - row * (cell_height + gap_y) / plot_height
+        x_domain = [x0, min(x0 + side / plot_width, 1)]
+        y_domain = [max(y1 - cell_height / plot_height, 0), y1]
+        data.append(_heatmap(values[head], suffix, names[head]))
+        layout[f"xaxis{suffix}"] = _token_axis(key_tokens, x_domain, f"y{suffix}", label_size, labelled)
+        layout[f"yaxis{suffix}"] = _token_axis(
+            query_tokens, y_domain, f"x{suffix}", label_size, labelled, queries_axis=True
+        )
+        chosen = head == selected
+        layout["annotations"].append(
+            {
+                "text": f"<b>{escape(names[head])}</b>" if chosen else escape(names[head]),
+                "xref": f"x{suffix} domain",
+                "yref": f"y{suffix} domain",
+                "x": 0.5,
+                "y": 1,
+                "yanchor": "bottom",
+                "showarrow": False,
+                "font": {"size": size.font, "color": TEXT},
+            }
+        )
+        if chosen:
+            layout["shapes"].append(_frame(suffix, size))
+        if gaps[head].any():
+            layout["images"].append(_hatch(suffix, queries, keys))
+    layout["xaxis"]["title"] = {"text": "key", "standoff": 4}
+    layout["yaxis"]["title"] = {"text": "query", "standoff": 4}
+    return {"data": data, "layout": layout}
+
+
+def attention_map(
+    matrix: ArrayLike,
+    query_tokens: Sequence[str],
+    key_tokens: Sequence[str],
+    *,
+    stage: str = "weights",
+    hidden: ArrayLike | None = None,
+    title: str = "",
+    height: int = 520,
+    projector: bool = False,
+) -> Figure:
+    """One map, large: [query, key]; its values are printed where there are few cells."""
+    values, gaps = _split(np.asarray(matrix, dtype=np.float32)[None], hidden, stage)
+    _, queries, keys = values.shape
+    if queries == 0 or keys == 0:
+        return empty_figure("no attention to show", height=height, projector=projector)
+    size = sizes(projector)
+    layout = base_layout(
+        _alt(values, gaps, query_tokens, key_tokens, stage, [title or "this head"]),
+        height,
+        projector,
+        f"map {queries} {keys}",
+    )
+    pitch = (height - 100) / max(queries, keys)
+    label_size = int(min(size.font, max(pitch * 0.85, 7)))
+    labelled = max(queries, keys) <= LABELLED_TOKENS or pitch >= 7
+    trace = _heatmap(values[0], "", title or "attention")
+    if max(queries, keys) <= PRINTED_CELLS:
+        digits = ".2f" if stage == "weights" else ".1f"
+        trace |= {
+            "texttemplate": f"%{{z:{digits}}}",
+            "texttemplatefallback": "",
+            "textfont": {"size": int(min(size.font, max(pitch * 0.36, 8)))},
+        }
+    layout |= {
+        "margin": {"l": 60, "r": 110 if projector else 90, "t": 40, "b": 54},
+        "plot_bgcolor": HIDDEN,
+        "coloraxis": _coloraxis(values, stage, size),
+        "xaxis": _token_axis(key_tokens, [0, 1], "y", label_size, labelled),
+        "yaxis": _token_axis(query_tokens, [0, 1], "x", label_size, labelled, queries_axis=True),
+    }
+    layout["xaxis"]["title"] = {"text": "key: what is looked at", "standoff": 6}
+    layout["yaxis"]["title"] = {"text": "query: who looks", "standoff": 6}
+    if title:
+        layout["title"] = {"text": escape(title), "x": 0.5, "font": {"size": size.font}}
+    if gaps.any():
+        layout["images"] = [_hatch("", queries, keys)]
+    return {"data": [trace], "layout": layout}
+
+
+def _split(maps: ArrayLike, hidden: ArrayLike | None, stage: str) -> tuple[np.ndarray, np.ndarray]:
+    """Values with NaN (drawn as a gap) where the mask hides, and where it does."""
+    if stage not in STAGES:
+        raise ValueError(f"stage={stage!r} is none of {', '.join(STAGES)}")
+    values = np.array(maps, dtype=np.float32)
+    if values.ndim != 3:
+        raise ValueError(f"maps has {values.ndim} axes; it needs three: heads, query, key")
+    gaps = ~np.isfinite(values)
+    if stage == "masked":
+        gaps |= values < MASKED_BELOW
+    if hidden is not None and stage in ("masked", "weights"):
+        gaps |= np.broadcast_to(np.asarray(hidden, dtype=bool), values.shape)
+    values[gaps] = np.nan
+    return values, gaps
+
+
+def _coloraxis(values: np.ndarray, stage: str, size) -> dict[str, Any]:
+    bar = {
+        "title": {"text": STAGES[stage], "side": "right"},
+        "thickness": size.font,
+        "outlinewidth": 0,
+        "len": 1,
+        "tickfont": {"size": size.small},
+        "x": 1.01,
+    }
+    if stage == "weights":
+        return {"colorscale": WEIGHTS_SCALE, "cmin": 0, "cmax": 1, "colorbar": bar | {"dtick": 0.25}}
+    seen = values[np.isfinite(values)]
+    limit = nice_limit(float(np.abs(seen).max())) if seen.size else 1.0
+    bar["dtick"] = limit / 2
+    return {"colorscale": SCORES_SCALE, "cmin": -limit, "cmax": limit, "colorbar": bar}
+
+
+def _heatmap(matrix: np.ndarray, suffix: str, name: str) -> dict[str, Any]:
+    return {
+        "type": "heatmap",
+        "name": escape(name),
+        "z": typed(matrix),
+        "xaxis": f"x{suffix}",
+        "yaxis": f"y{suffix}",
+        "coloraxis": "coloraxis",
+        "xgap": 0.5,
+        "ygap": 0.5,
+        "hovertemplate": "query %{y:d} “%{y}”<br>key %{x:d} “%{x}”<br><b>%{z:.4f}</b>",
+        "hovertemplatefallback": "hidden by the mask",
+    }
+
+
+def _token_axis(tokens, domain, partner, label_size, labelled, queries_axis=False) -> dict[str, Any]:
+    count = len(tokens)
+    axis = {
+        "domain": domain,
+        "anchor": partner,
+        "range": [count - 0.5, -0.5] if queries_axis else [-0.5, count - 0.5],
+        "labelalias": token_labels(tokens),
+        "tick0": 0,
+        "dtick": 1,
+        "tickangle": 0,
+        "tickfont": {"size": label_size},
+        "showticklabels": labelled,
+        "showgrid": False,
+        "zeroline": False,
+        "ticks": "",
+        "constrain": "domain",
+    }
+    if queries_axis:
+        axis |= {"scaleanchor": partner, "constraintoward": "top"}
+    return axis
+
+
+def _frame(suffix: str, size) -> dict[str, Any]:
+    return {
+        "type": "rect",
+        "xref": f"x{suffix} domain",
+        "yref": f"y{suffix} domain",
+        "x0": 0,
+        "x1": 1,
+        "y0": 0,
+        "y1": 1,
+        "line": {"color": TEXT, "width": size.line},
+    }
+
+
+def _hatch(suffix: str, queries: int, keys: int) -> dict[str, Any]:
+    """Stripes under the map, seen through the cells that the mask leaves empty."""
+    source = (
+        f"data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {keys} {queries}'"
+        f" preserveAspectRatio='none'><pattern id='h' width='1' height='1' patternUnits='userSpaceOnUse'>"
+        f"<path d='M0 1L1 0' stroke='gray' stroke-opacity='.6' stroke-width='.12'/></pattern>"
+        f"<rect width='{keys}' height='{queries}' fill='url(%23h)'/></svg>"
+    )
+    return {
+        "source": source,
+        "xref": f"x{suffix}",
+        "yref": f"y{suffix}",
+        "x": -0.5,
+        "y": -0.5,
+        "sizex": keys,
+        "sizey": queries,
+        "sizing": "stretch",
+        "layer": "below",
+    }
+
+
+def _alt(values, gaps, query_tokens, key_tokens, stage, names) -> str:
+    heads, queries, keys = values.shape
+    text = f"Attention {STAGES[stage]} of {heads} head{'s' * (heads != 1)}, {queries} queries by {keys} keys."
+    if gaps.any():
+        text += f" The mask hides {int(gaps.sum()) // heads} cells of each map."
+    if stage == "weights" and heads <= 8:
+        seen = np.where(gaps, -1, values)
+        for name, matrix in zip(names, seen, strict=True):
+            query, key = np.unravel_index(int(matrix.argmax()), matrix.shape)
+            text += (
+                f" {name}: largest weight {matrix[query, key]:.2f}, from “{query_tokens[query]}” "
+                f"(position {query}) to “{key_tokens[key]}” (position {key})."
+            )
+    return text

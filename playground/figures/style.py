@@ -1,0 +1,157 @@
+"""What all figures share: colours, sizes, typed arrays.
+
+A figure is a plain dict in Plotly's JSON form (`{"data": [...], "layout": {...}}`). Building
+`go.Figure` objects costs 9 ms for eight heat maps where the dict costs 0.1 ms, and a page draws
+twice a second; `go.Figure(figure)` accepts every one of them.
+
+Figures know nothing of light and dark. They use the colours named here, and the live component
+exchanges each for its counterpart in the visitor's theme (`RUN_COLOURS` for the theme's
+categorical palette, `TEXT`, `MUTED`, `GRID` and `HIDDEN` for its neutrals). As they stand they
+are readable on either background.
+"""
+
+import base64
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+Figure = dict[str, Any]
+
+# Okabe and Ito's colour-blind safe set, blue first; violet and grey replace yellow and black.
+RUN_COLOURS = (
+    "#0072b2",
+    "#d55e00",
+    "#009e73",
+    "#cc79a7",
+    "#e69f00",
+    "#56b4e9",
+    "#8878c8",
+    "#888f98",
+)
+RIGHT, WRONG = RUN_COLOURS[2], RUN_COLOURS[1]
+RIGHT_MARK, WRONG_MARK = "✓", "✗"
+
+# Neutrals: stand-ins that the component exchanges for the theme's own.
+TEXT, MUTED, GRID, HIDDEN = "#7c7c7d", "#7d7d7e", "#7e7e7f", "#7f7f80"
+
+WEIGHTS_SCALE = "Viridis"
+# ColorBrewer's RdBu, blue below 0 and red above: safe for the colour-blind, white at 0.
+SCORES_SCALE = [
+    [0.0, "rgb(5,48,97)"],
+    [0.125, "rgb(33,102,172)"],
+    [0.25, "rgb(67,147,195)"],
+    [0.375, "rgb(146,197,222)"],
+    [0.5, "rgb(247,247,247)"],
+    [0.625, "rgb(244,165,130)"],
+    [0.75, "rgb(214,96,77)"],
+    [0.875, "rgb(178,24,43)"],
+    [1.0, "rgb(103,0,31)"],
+]
+
+
+class Sizes(NamedTuple):
+    """Sizes in pixels: `font` of text, `small` of tick labels, `line` and `thin` of lines."""
+
+    font: int
+    small: int
+    line: float
+    thin: float
+    marker: int
+
+
+def sizes(projector: bool) -> Sizes:
+    """Sizes for a laptop, or for a projector read from the back row."""
+    return Sizes(20, 17, 5, 2.5, 11) if projector else Sizes(14, 12, 2.5, 1.25, 7)
+
+
+def run_colour(index: int) -> str:
+    """Colour of the run (head, layer) with this index; the palette repeats after eight."""
+    return RUN_COLOURS[index % len(RUN_COLOURS)]
+
+
+def run_dash(index: int) -> str:
+    """Dash that tells apart two lines whose colours repeat."""
+    return ("solid", "dash", "dot", "dashdot")[index // len(RUN_COLOURS) % 4]
+
+
+def typed(values: ArrayLike) -> dict[str, str]:
+    """Array as plotly.js' typed array: a third of the bytes of a list, and exact in float32."""
+    array = np.ascontiguousarray(values, dtype="<f4")
+    out = {"dtype": "f4", "bdata": base64.b64encode(array.tobytes()).decode()}
+    if array.ndim > 1:
+        out["shape"] = ", ".join(map(str, array.shape))
+    return out
+
+
+def untyped(encoded: dict[str, str]) -> np.ndarray:
+    """The array inside `typed(array)`."""
+    flat = np.frombuffer(base64.b64decode(encoded["bdata"]), dtype="<f4")
+    shape = encoded.get("shape")
+    return flat.reshape([int(n) for n in shape.split(",")]) if shape else flat
+
+
+def finite(values: Sequence[float]) -> list[float | None]:
+    """Values with None (a gap in the line) where a number is infinite or not a number."""
+    return [float(v) if math.isfinite(v) else None for v in values]
+
+
+def nice_limit(largest: float) -> float:
+    """Smallest of 1, 2, 5 × a power of ten that reaches `largest`: a scale that seldom jumps."""
+    if not math.isfinite(largest) or largest <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(largest))
+    return next(step * power for step in (1, 2, 5, 10) if largest <= step * power * (1 + 1e-9))
+
+
+def token_labels(tokens: Sequence[str]) -> dict[str, str]:
+    """Axis labels by position: tokens may repeat, positions do not.
+
+    Plotly reads a few HTML tags in labels, so `<` and `&` are escaped.
+    """
+    return {str(i): escape(token) for i, token in enumerate(tokens)}
+
+
+def escape(text: str) -> str:
+    """Text that Plotly shows as it is."""
+    return str(text).replace("&", "&amp;").replace("<", "&lt;")
+
+
+def base_layout(alt: str, height: int, projector: bool, revision: str) -> dict[str, Any]:
+    """Layout that every figure starts from.
+
+    `revision` stays the same from frame to frame, so the visitor's zoom and hidden lines stay.
+    """
+    return {
+        "height": height,
+        "font": {"size": sizes(projector).font},
+        "uirevision": revision,
+        "meta": {"alt": alt},
+    }
+
+
+def alt_text(figure: Figure) -> str:
+    """Text alternative of a figure: one or two sentences with its main numbers."""
+    return figure["layout"]["meta"]["alt"]
+
+
+def empty_figure(message: str, *, height: int = 240, projector: bool = False) -> Figure:
+    """Figure that says in words why there is nothing to draw yet."""
+    layout = base_layout(message, height, projector, "empty")
+    layout |= {"xaxis": {"visible": False}, "yaxis": {"visible": False}, "annotations": [note(message)]}
+    return {"data": [], "layout": layout}
+
+
+def note(message: str) -> dict[str, Any]:
+    """Annotation in the middle of the figure."""
+    return {
+        "text": message,
+        "showarrow": False,
+        "font": {"color": MUTED},
+        "xref": "paper",
+        "yref": "paper",
+        "x": 0.5,
+        "y": 0.5,
+    }

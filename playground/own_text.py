@@ -1,0 +1,65 @@
+"""A text of the visitor's own: pasted or uploaded, kept while it is good.
+
+A text does not fit into a link. The link holds the beginning of its SHA-256 instead, and a page
+opened from such a link asks for the text.
+"""
+
+import hashlib
+
+import streamlit as st
+
+from core.tasks.sources import MAX_TEXT_BYTES, clean, decode_upload
+
+LIMITS = f"UTF-8, or UTF-16 with a byte order mark; at most {MAX_TEXT_BYTES / 1e6:g} MB."
+
+
+def fingerprint(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def draw() -> str:
+    """Ask for a text; the one in use, or an empty string while there is none."""
+    st.file_uploader("A text file", key="own_file", on_change=_take_file, help=LIMITS)
+    st.text_area(
+        "… or paste a text", key="own_paste", on_change=_take_paste, height=120,
+        help="The newest of the two is used.", persist_state="session",
+    )  # fmt: skip
+    if problem := st.session_state.get("own_problem"):
+        st.error(problem)
+    wanted = st.text_input(
+        "Fingerprint of the text", key="fingerprint", bind="query-params", disabled=True,
+        help="The link holds this instead of the text.",
+    )  # fmt: skip
+    text = st.session_state.get("own_text", "")
+    if text:
+        st.caption(f"In use: {len(text):,} characters, {len(set(text))} different ones.")
+    elif wanted:
+        st.warning(f"This link was made with a text of somebody's own ({wanted}): add it here.")
+    return text
+
+
+def _take_file() -> None:
+    if (file := st.session_state.own_file) is not None:
+        _take(lambda: decode_upload(file.getvalue()), file.name)
+
+
+def _take_paste() -> None:
+    if pasted := st.session_state.own_paste:
+        _take(lambda: clean(pasted), "The pasted text")
+
+
+def _take(read, name: str) -> None:
+    """Use a new text, or say why not and keep the old one."""
+    try:
+        text = read()
+    except ValueError as error:
+        kept = " The earlier text stays in use." if st.session_state.get("own_text") else ""
+        st.session_state.own_problem = f"{name}: {error}.{kept}"
+        return
+    wanted, got = st.session_state.get("fingerprint"), fingerprint(text)
+    st.session_state.own_problem = None
+    if wanted and wanted != got and not st.session_state.get("own_text"):
+        st.session_state.own_problem = (
+            f"{name} has fingerprint {got}, the link was made with {wanted}: the curve will differ."
+        )
+    st.session_state.own_text, st.session_state.fingerprint = text, got

@@ -1,0 +1,286 @@
+"""What the Playground page shows of a run: verdict, numbers, curves, maps, predictions, health."""
+
+from functools import lru_cache
+
+import numpy as np
+import streamlit as st
+
+from core.tasks import Chance
+from playground import estimate
+from playground.components import Click, live_plot
+from playground.diagnosis import diagnose
+from playground.figures import (
+    Curve,
+    attention_map,
+    attention_maps,
+    entropy_chart,
+    gradient_chart,
+    loss_chart,
+    prediction_chart,
+    spread_chart,
+)
+from playground.frames import Attention, Frame
+from playground.glossary import explain
+from playground.runs import Spec, Status, View
+from playground.workbench import Workbench
+
+STAGES = {"scores": "q·k", "scaled": "× scale", "masked": "+ mask", "weights": "softmax"}
+ALL_HEADS = "all"
+HEIGHT, PROJECTED = 430, 600  # pixels of the two main figures
+RECENT = 20  # steps in a mean of the training loss
+COLOURS = {"info": "#0072b2", "good": "#009e73", "warn": "#e69f00", "bad": "#d55e00"}
+SIGNS = {"info": "●", "good": "✓", "warn": "▲", "bad": "✗"}
+
+
+@lru_cache(maxsize=64)
+def references(task, architecture: str) -> tuple[Chance, float | None]:
+    """The chance losses and the floor of a task."""
+    return task.chance(architecture), task.floor(architecture)
+
+
+def draw(bench: Workbench, projector: bool) -> None:
+    """Everything that moves. Called again and again while a run goes on."""
+    spec, view, frames = bench.spec, bench.view, bench.frames()
+    if view is not None:
+        bench.learn_speed(view)
+    chance, floor = references(spec.task, spec.model.architecture)
+    verdict(spec, view, frames[-1], chance, floor)
+    numbers(bench, view, frames[-1])
+    height = PROJECTED if projector else HEIGHT
+    left, right = st.columns(2, gap="medium")
+    with left:
+        curves(bench, view, chance, floor, height, projector)
+    with right:
+        frame = maps(spec, frames, height, projector)
+    scrub(frames, frame)
+    details(bench, view, frames, frame, projector)
+
+
+def verdict(spec: Spec, view: View | None, frame: Frame, chance: Chance, floor) -> None:
+    """The one sentence of diagnosis, and the place in the queue while there is one."""
+    found = diagnose(spec, view, frame, chance, floor)
+    kind, text = found.kind, found.text
+    if view is not None and view.status is Status.QUEUED and view.queue_place:
+        kind, text = "info", f"Waiting: place {view.queue_place} in the queue."
+    st.html(
+        f'<div data-verdict="{kind}" role="status" style="border-left: 0.4rem solid {COLOURS[kind]}; '
+        f'padding: 0.35rem 0.8rem; font-size: 1.1rem; min-height: 3.6rem; line-height: 1.45">'
+        f'<b style="color: {COLOURS[kind]}">{SIGNS[kind]}</b> {explain(text)}</div>'
+    )
+
+
+def numbers(bench: Workbench, view: View | None, frame: Frame) -> None:
+    """Step, losses, accuracy, speed, time left, parameters."""
+    spec = bench.spec
+    done = len(view.loss) if view else 0
+    running = view is not None and view.steps_per_second
+    left = (
+        view.seconds_left
+        if running and view.seconds_left is not None
+        else (spec.training.steps - done) * estimate.seconds_per_step(spec, bench.correction)
+    )
+    cells = {
+        "Step": (f"{done} / {spec.training.steps}", "Optimiser steps done, of all."),
+        "Training loss": (
+            f"{np.mean(view.loss[-RECENT:]):.3f}" if done else "–",
+            f"Nats per scored token, mean of the last {RECENT} steps.",
+        ),
+        "Validation loss": (f"{frame.loss:.3f}", "On examples that training never draws."),
+        "Accuracy": (
+            f"{frame.accuracy:.1%}",
+            "Share of the scored validation tokens that are right.",
+        ),
+        "Speed": (
+            f"{view.tokens_per_second:,.0f} tok/s" if running else "–",
+            "Tokens trained on per second.",
+        ),
+        "Time left" if done else "Takes about": (estimate.in_words(left), "At the present speed."),
+        "Parameters": (f"{spec.model.n_parameters:,}", "Numbers that are learnt."),
+    }
+    for column, (label, (value, help)) in zip(st.columns(len(cells)), cells.items(), strict=True):
+        column.metric(label, value, help=help)
+
+
+def curve(label: str, view: View, colour: int, ghost: bool = False) -> Curve:
+    return Curve(
+        label, view.steps, view.loss, view.val_steps, view.val_loss, view.lr, colour, ghost
+    )
+
+
+def curves(bench: Workbench, view: View | None, chance: Chance, floor, height, projector) -> None:
+    """The loss chart and its two switches."""
+    with st.container(horizontal=True, key="loss_switches", vertical_alignment="center"):
+        log = st.toggle(
+            "Log axis", key="log", bind="query-params", help="Loss on a logarithmic axis."
+        )
+        show_lr = st.toggle(
+            "Learning rate",
+            key="show_lr",
+            bind="query-params",
+            help="The learning rate on a second axis.",
+        )
+    lines = [curve(ghost.label, ghost.view, i + 1, True) for i, ghost in enumerate(bench.ghosts)]
+    marks = []
+    if view is not None:
+        lines.append(curve("this run", view, 0))
+        marks = [(change.step, f"{change.field} → {change.value}") for change in view.changes]
+    figure = loss_chart(
+        lines, chance=tuple(chance), floor=floor, marks=marks, log=log, show_lr=show_lr,
+        total_steps=bench.spec.training.steps, height=height, projector=projector,
+    )  # fmt: skip
+    live_plot(figure, key="loss_chart", name="loss")
+    if bench.said:
+        st.caption(bench.said)
+
+
+def layer_title(name: str) -> str:
+    """`blocks.0.attention` -> `block 1`, `encoder.blocks.0.attention` -> `encoder 1`."""
+    *stack, _, index, kind = name.split(".")
+    word = "cross" if kind == "cross" else stack[0] if stack else "block"
+    return f"{word} {int(index) + 1}"
+
+
+def maps(spec: Spec, frames: tuple[Frame, ...], height: int, projector: bool) -> Frame:
+    """The attention maps at the chosen step, layer, head and stage; returns the frame shown."""
+    frame = frame_at(frames, st.session_state.get("shown_step"), spec.training.steps)
+    layers = {layer_title(name): attention for name, attention in frame.attention.items()}
+    heads = [ALL_HEADS, *(str(head + 1) for head in range(spec.model.n_heads))]
+    with st.container(horizontal=True, key="map_switches", vertical_alignment="bottom"):
+        stage = st.segmented_control(
+            "Stage", list(STAGES), default="weights", required=True, key="stage",
+            format_func=STAGES.get, bind="query-params",
+            help="Follow the formula: q·k, times scale, plus mask, softmax.",
+        )  # fmt: skip
+        layer = st.selectbox(
+            "Layer", list(layers), key="layer", bind="query-params", width=130,
+            help="Whose attention is shown.",
+        )  # fmt: skip
+        head = st.selectbox(
+            "Head", heads, key="head", bind="query-params", width=90,
+            help="One head large, or all of the layer.",
+        )  # fmt: skip
+    attention: Attention = layers[layer]
+    values = attention.stages[stage]
+    hidden = attention.hidden if stage in ("masked", "weights") else None
+    tokens = attention.query_tokens, attention.key_tokens
+    shared = {"stage": stage, "hidden": hidden, "projector": projector}
+    if not np.isfinite(values).all():
+        st.warning("The attention is no longer made of finite numbers: scrub back to see it whole.")
+        return frame
+    if head == ALL_HEADS:
+        figure = attention_maps(values, *tokens, **shared)
+        live_plot(figure, key="attention", height=height, on_click=_choose_head, name="attention")
+    else:
+        title = f"{layer}, head {head}"
+        figure = attention_map(values[int(head) - 1], *tokens, title=title, height=height, **shared)
+        live_plot(figure, key="attention", height=height, name="attention")
+    return frame
+
+
+def _choose_head(click: Click) -> None:
+    st.session_state.head = str(click.trace + 1)
+
+
+def frame_at(frames: tuple[Frame, ...], step: int | None, total: int) -> Frame:
+    """The newest frame, or the last one at or before the step scrubbed to."""
+    if step is None or step >= total:
+        return frames[-1]
+    return next((frame for frame in reversed(frames) if frame.step <= step), frames[0])
+
+
+def scrub(frames: tuple[Frame, ...], frame: Frame) -> None:
+    """A slider back through training, and the visitor's own example."""
+    total = st.session_state.bench.spec.training.steps
+    left, right = st.columns([2, 1], gap="medium", vertical_alignment="bottom")
+    with left:
+        st.slider(
+            f"Attention at step {frame.step} of {total}", 0, total, total, key="shown_step",
+            disabled=len(frames) < 2, help="Drag back through training; the right end follows the run.",
+        )  # fmt: skip
+    with right:
+        spec = st.session_state.bench.spec
+        st.text_input(
+            "Your own example", key="probe", bind="query-params",
+            placeholder=example(spec),
+            help="What the maps and the predictions are about: type your own and press Enter.",
+        )  # fmt: skip
+
+
+def example(spec: Spec) -> str:
+    """The task's own example, as one would type it."""
+    (tokens, *_) = spec.task.prompt(spec.model.architecture).inputs
+    return "".join(spec.task.decode(tokens)).removesuffix("→")
+
+
+def details(bench, view: View | None, frames, frame: Frame, projector: bool) -> None:
+    """Predictions, health, what changed, and what this model is made of."""
+    tabs = st.tabs(
+        ["Predictions", "Health", "What changed", "This model"], key="details", on_change="rerun"
+    )
+    drawers = (
+        lambda: predictions(frame, projector),
+        lambda: health(view, frames, projector),
+        lambda: changes(bench, view),
+        lambda: parts(bench.spec),
+    )
+    for tab, drawer in zip(tabs, drawers, strict=True):
+        if tab.open:
+            with tab:
+                drawer()
+
+
+def predictions(frame: Frame, projector: bool) -> None:
+    if frame.predictions:
+        live_plot(prediction_chart(frame.predictions, projector=projector), key="predictions")
+    if frame.sample is not None:
+        st.caption("The model writes on, from its own output:")
+        st.code(frame.sample, language=None, wrap_lines=True)
+
+
+def health(view: View | None, frames: tuple[Frame, ...], projector: bool) -> None:
+    steps = [frame.step for frame in frames]
+    names = {layer_title(name): name for name in frames[-1].attention}
+    layer = st.session_state.get("layer") or next(iter(names))
+    name = names.get(layer, next(iter(names.values())))
+    shown = [frame.attention[name] for frame in frames]
+    columns = st.columns(3, gap="medium")
+    with columns[0]:
+        norms = {} if view is None else view.layer_norms
+        live_plot(
+            gradient_chart([] if view is None else view.steps, norms, projector=projector),
+            key="gradients",
+        )
+    with columns[1]:
+        entropy = np.array([attention.entropy for attention in shown]).T
+        largest = np.array([attention.largest for attention in shown]).T
+        live_plot(entropy_chart(steps, entropy, largest, projector=projector), key="entropy")
+    with columns[2]:
+        measured = {title: [f.attention[n].spread for f in frames] for title, n in names.items()}
+        theory = shown[-1].theory
+        live_plot(spread_chart(steps, measured, theory, projector=projector), key="spread")
+
+
+def changes(bench: Workbench, view: View | None) -> None:
+    if view is not None and view.changes:
+        for change in view.changes:
+            st.markdown(f"- after step **{change.step}**: `{change.field}` → `{change.value}`")
+    for ghost in bench.ghosts:
+        st.markdown(f"- an earlier run, with {ghost.label}: {len(ghost.view.loss)} steps")
+    if not bench.ghosts and (view is None or not view.changes):
+        st.caption("Nothing yet. Turn a knob while a run goes on, or after it.")
+
+
+def parts(spec: Spec) -> None:
+    """Where the parameters are, and the configuration as the code has it."""
+    left, right = st.columns(2)
+    with left:
+        table = spec.model.parameters_by_part()
+        st.dataframe(
+            {"part": list(table), "parameters": list(table.values())},
+            hide_index=True,
+            width="stretch",
+        )
+    with right:
+        values = {**spec.task.to_dict(), **spec.model.to_dict(), **spec.training.to_dict()}
+        values.pop("vocabulary", None)
+        st.json(values, expanded=False)

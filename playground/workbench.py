@@ -1,0 +1,184 @@
+"""One visitor's bench: the run in work, the curves before it, and what was changed in between.
+
+The knobs say what is wanted (`follow`), the buttons say when (`play`, `pause`, `step`, `reset`).
+A knob that keeps all shapes is turned in the running model; any other one starts again, and the
+old curve stays as a ghost to compare with.
+"""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from core.config import ModelConfig, TrainConfig, difference
+from core.device import Device, choose_device
+from core.train import Trainer
+from playground import estimate
+from playground.frames import Frame, take_frame
+from playground.runs import RUNS, Run, Runs, Spec, Status, View
+
+GHOSTS = 3  # earlier curves kept for comparison
+WORTH_KEEPING = 5  # steps a curve needs to become a ghost
+
+OVER = {Status.DONE, Status.STOPPED, Status.DIVERGED, Status.FAILED}
+MOVING = {Status.RUNNING, Status.QUEUED}
+
+
+@dataclass(frozen=True)
+class Ghost:
+    """A curve that has been, and what it was trained with."""
+
+    label: str
+    view: View
+
+
+def changed_fields(old: Spec, new: Spec) -> dict[str, tuple[Any, Any]]:
+    """Every knob in which two specs differ: name -> (old, new)."""
+    pairs = difference(old.model, new.model) | difference(old.training, new.training)
+    if type(old.task) is not type(new.task):
+        pairs["task"] = (old.task.name, new.task.name)
+    elif old.task != new.task:
+        pairs |= difference(old.task, new.task)
+    return {name: pair for name, pair in pairs.items() if name not in ("vocab_size", "max_len")}
+
+
+def is_hot(names: Any) -> bool:
+    return set(names) <= {*ModelConfig.hot(), *TrainConfig.hot()}
+
+
+def in_words(pairs: dict[str, tuple[Any, Any]]) -> str:
+    """`scale sqrt_d_head → none, lr 0.001 → 0.01`; of a text only that it changed."""
+    return ", ".join(
+        "another text" if name == "text" else f"{name} {_short(old)} → {_short(new)}"
+        for name, (old, new) in pairs.items()
+    )
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+@lru_cache(maxsize=64)
+def untrained(spec: Spec, device: Device) -> Frame:
+    """What the model sees before its first step. A spec says everything, so this is cached."""
+    trainer = Trainer(spec.model, spec.task, spec.training, device)
+    return take_frame(trainer, spec.task.probe(spec.model.architecture, spec.probe))
+
+
+class Workbench:
+    """The state behind one visitor's Playground page."""
+
+    correction = 1.0  # measured step time over estimated, shared by all visitors
+
+    def __init__(self, owner: str, runs: Runs = RUNS, device: Device | None = None) -> None:
+        self.owner, self.runs = owner, runs
+        self.device = device or choose_device()
+        self.spec: Spec | None = None
+        self.run: Run | None = None
+        self.ghosts: list[Ghost] = []
+        self.said: str | None = None
+        self.fresh = True  # no run yet in this session
+
+    def learn_speed(self, view: View) -> None:
+        """Let a measured run correct the estimate for those to come."""
+        if len(view.loss) >= 20 and view.seconds_trained:
+            guess = estimate.seconds_per_step(view.spec)
+            Workbench.correction = view.seconds_trained / len(view.loss) / guess
+
+    def follow(self, spec: Spec) -> None:
+        """The knobs now say `spec`: change the run, or start again.
+
+        Raises:
+            ValueError: the spec is beyond the limits; the old run goes on.
+        """
+        old, self.spec = self.spec, spec
+        if old is None or self.run is None:
+            return
+        pairs = changed_fields(old, spec)
+        if pairs:
+            self._turn(old, pairs)
+        if old.probe != spec.probe and self.run is not None:
+            self.run.show(spec.probe)
+
+    def _turn(self, old: Spec, pairs: dict[str, tuple[Any, Any]]) -> None:
+        hot = is_hot(pairs) and self.run.view().status not in {Status.DIVERGED, Status.FAILED}
+        if hot:
+            self.run.change(**{name: new for name, (_, new) in pairs.items()})
+            self.said = f"Changed while it ran: {in_words(pairs)}."
+            return
+        moving = self.moving
+        self._retire(in_words({name: (new, old) for name, (old, new) in pairs.items()}))
+        again = "Started again" if moving else "Press Play to train it"
+        self.said = f"Changed: {in_words(pairs)}. {again}; the old curve stays for comparison."
+        if moving:
+            self._start()
+
+    def _retire(self, label: str) -> None:
+        """Make the present run a ghost."""
+        view = self.run.view()
+        self.runs.discard(self.run)
+        self.run = None
+        if len(view.loss) >= WORTH_KEEPING:
+            self.ghosts = [*self.ghosts, Ghost(label, view)][-GHOSTS:]
+
+    @property
+    def view(self) -> View | None:
+        return self.run.view() if self.run else None
+
+    @property
+    def moving(self) -> bool:
+        """Whether steps are being done, or will be without another press."""
+        return self.run is not None and self.run.view().status in MOVING
+
+    def play(self) -> None:
+        """Go on, or start: a finished run starts again unless steps have been added.
+
+        Raises:
+            ValueError: the spec is beyond the limits; the message says them in numbers.
+        """
+        self._begin_again_if_over()
+        if self.run is None:
+            self._start()
+        else:
+            self.run.play()
+
+    def step(self) -> None:
+        """Do one optimiser step and rest."""
+        self._begin_again_if_over()
+        if self.run is None:
+            self._start(play=False)
+        self.run.step_once()
+
+    def _begin_again_if_over(self) -> None:
+        view = self.view
+        if view is None or view.status not in OVER:
+            return
+        if view.status is Status.DONE and len(view.loss) < self.spec.training.steps:
+            return
+        self.runs.discard(self.run)
+        self.run = None
+
+    def _start(self, play: bool = True) -> None:
+        self.run = self.runs.start(self.owner, self.spec, play=play)
+        self.fresh = False
+
+    def pause(self) -> None:
+        if self.run is not None:
+            self.run.pause()
+
+    def reset(self) -> None:
+        """Back to before the first step: same seed, same numbers, no ghosts."""
+        if self.run is not None:
+            self.runs.discard(self.run)
+        self.run, self.ghosts, self.said = None, [], None
+
+    def frames(self) -> tuple[Frame, ...]:
+        """The pictures there are, oldest first; without a run, that of the untrained model."""
+        view = self.view
+        if view is not None and view.frames:
+            return view.frames
+        return (untrained(replace(self.spec, training=_at_rest(self.spec.training)), self.device),)
+
+
+def _at_rest(training: TrainConfig) -> TrainConfig:
+    """Only the seed decides what an untrained model sees: one cache entry for all the rest."""
+    return TrainConfig(seed=training.seed)

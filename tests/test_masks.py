@@ -1,0 +1,155 @@
+"""Masks against two Python loops, and the numbers made from them."""
+
+import pytest
+import torch
+
+from core.config import MASKS as NAMES
+from core.config import ModelConfig
+from core.masks import MASKS, as_bias, everything, hide_padding, score_dtype, visible
+from core.model import build_model
+from core.trace import Trace
+
+CPU = torch.device("cpu")
+
+
+def may_see(mask: str, window: int, query: int, key: int) -> bool:
+    """The rule, said once more and slowly."""
+    if mask == "none":
+        return True
+    if mask == "causal":
+        return key <= query
+    return query - window < key <= query
+
+
+@pytest.mark.parametrize("mask", NAMES)
+@pytest.mark.parametrize("window", [1, 2, 3, 6, 7])
+def test_mask_equals_two_loops(mask, window, device):
+    seen = visible(MASKS[mask](window), 6, 6, torch.device(device))
+    expected = [[may_see(mask, window, i, j) for j in range(6)] for i in range(6)]
+    assert seen.tolist() == expected
+    assert seen.device.type == device
+
+
+def test_registry_and_legal_names_agree():
+    assert set(MASKS) == set(NAMES)
+
+
+def test_window_counts_the_token_itself():
+    """MSK-04"""
+    keys_per_row = visible(MASKS["window"](3), 6, 6, CPU).sum(1)
+    assert keys_per_row.tolist() == [1, 2, 3, 3, 3, 3]
+
+
+def test_window_of_one_is_the_identity_and_a_long_one_is_causal():
+    """MSK-04"""
+    assert torch.equal(visible(MASKS["window"](1), 6, 6, CPU), torch.eye(6, dtype=torch.bool))
+    causal = visible(MASKS["causal"](1), 6, 6, CPU)
+    for window in (6, 7, 100):
+        assert torch.equal(visible(MASKS["window"](window), 6, 6, CPU), causal)
+
+
+@pytest.mark.parametrize(
+    ("mask", "expected"), [("causal", [1, 2, 2, 2]), ("none", [2, 2, 2, 2])]
+)
+def test_padding_hides_keys_and_no_queries(mask, expected):
+    """MSK-03"""
+    real = torch.tensor([[5, 7, 0, 0]]) != 0
+    seen = hide_padding(visible(MASKS[mask](1), 4, 4, CPU), real)
+    assert seen.shape == (1, 1, 4, 4)
+    assert seen.sum(-1).flatten().tolist() == expected
+
+
+@pytest.mark.parametrize("mask", ["causal", "none"])
+def test_what_stands_at_padded_places_changes_no_real_position(mask, randomise):
+    """MSK-03"""
+    config = ModelConfig(
+        vocab_size=9, max_len=4, d_model=8, n_heads=2, mask=mask, position="sinusoidal"
+    )
+    model = randomise(build_model(config)).double()
+    padded = torch.tensor([[5, 7, 0, 0]])
+    short = torch.tensor([[5, 7]])
+    assert torch.allclose(model(padded)[:, :2], model(short), rtol=0, atol=1e-12)
+
+    # The embedding of padding itself is of no consequence either.
+    before = model(padded)[:, :2]
+    with torch.no_grad():
+        model.embed.tokens.weight[0] += 10.0
+    assert torch.allclose(model(padded)[:, :2], before, rtol=0, atol=1e-12)
+
+
+def test_pad_mask_off_lets_padding_in(randomise):
+    config = ModelConfig(
+        vocab_size=9, max_len=4, d_model=8, n_heads=2, mask="none", pad_mask=False
+    )
+    model = randomise(build_model(config)).double()
+    padded, short = torch.tensor([[5, 7, 0, 0]]), torch.tensor([[5, 7]])
+    assert (model(padded)[:, :2] - model(short)).abs().max() > 1e-6
+
+
+def test_equal_scores_share_the_visible_keys():
+    """XMS-01"""
+    bias = as_bias(visible(MASKS["causal"](1), 4, 4, CPU), 0.0, torch.float64)
+    weights = bias.added.softmax(-1)
+    rows = [[1 / n if key < n else 0 for key in range(4)] for n in range(1, 5)]
+    assert torch.allclose(weights, torch.tensor(rows, dtype=torch.float64), rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_hidden_cells_are_finite_leave_room_and_vanish(dtype):
+    """NUM-01"""
+    bias = as_bias(visible(MASKS["causal"](1), 4, 4, CPU), 0.0, dtype)
+    assert bias.added.dtype == dtype
+    assert bias.added.isfinite().all()
+    # The lowest score that a query could give still does not overflow.
+    assert (bias.added + torch.finfo(dtype).min / 2).isfinite().all()
+    weights = (bias.added + 100 * torch.eye(4, dtype=dtype)).float().softmax(-1)
+    assert weights.triu(1).abs().max() == 0
+
+
+@pytest.mark.parametrize("position", [0.0, torch.randn(1, 2, 4, 4, dtype=torch.float64)])
+@pytest.mark.parametrize("padded", [False, True])
+def test_bias_keeps_to_what_the_fused_kernel_takes(position, padded):
+    seen = visible(everything, 4, 4, CPU)
+    if padded:
+        seen = hide_padding(seen, torch.tensor([[True, True, False, False]] * 3))
+    bias = as_bias(seen, position, torch.float64)
+    assert bias.added.ndim in (2, 4)
+    assert not bias.added.requires_grad
+    assert bias.sees.flatten().unique().tolist() == [1.0]
+
+
+def test_query_without_a_visible_key_is_known():
+    real = torch.tensor([[False, False, True, True]])
+    seen = hide_padding(visible(MASKS["causal"](1), 4, 4, CPU), real)
+    bias = as_bias(seen, 0.0, torch.float32)
+    assert bias.sees.flatten().tolist() == [0.0, 0.0, 1.0, 1.0]
+
+
+def test_bias_has_the_number_type_of_the_scores(device):
+    x = torch.zeros(1, device=device)
+    assert score_dtype(x) == torch.float32
+    with torch.autocast(device, torch.bfloat16):
+        assert score_dtype(x) == torch.bfloat16
+    assert score_dtype(torch.zeros(1, dtype=torch.float64)) == torch.float64
+
+
+def test_cross_attention_reads_the_real_source_whole_and_nothing_else():
+    """MSK-06"""
+    config = ModelConfig(
+        vocab_size=9, max_len=4, d_model=8, n_heads=2, architecture="encoder-decoder"
+    )
+    model = build_model(config).double()
+    with torch.no_grad():
+        for block in model.blocks:
+            block.cross.q.weight.zero_()  # equal scores
+    source, target = torch.tensor([[5, 7, 0, 0]]), torch.tensor([[1, 2, 3]])
+    trace = Trace()
+    logits = model(source, target, trace)
+    for block in range(2):
+        weights = trace.seen[f"blocks.{block}.cross.weights"]
+        expected = torch.tensor([0.5, 0.5, 0.0, 0.0], dtype=torch.float64)
+        assert torch.equal(weights, expected.expand(1, 2, 3, 4))
+
+    assert torch.allclose(model(torch.tensor([[5, 7]]), target), logits, rtol=0, atol=1e-12)
+    other = model(torch.tensor([[5, 6, 0, 0]]), target)
+    assert (other[:, 0] - logits[:, 0]).abs().max() > 1e-6

@@ -1,0 +1,328 @@
+"""The whole model over the grid of its switches.
+
+Scale, position, mask, pad_mask and architecture are crossed in full; the other switches ride
+along so that every pair of values of any two switches meets somewhere.
+"""
+
+import copy
+import itertools
+from collections import OrderedDict
+
+import pytest
+import torch
+from torch import nn
+
+from core.config import (
+    ACTIVATIONS,
+    ARCHITECTURES,
+    INITS,
+    MASKS,
+    NORMS,
+    POSITIONS,
+    SCALES,
+    ModelConfig,
+    replace,
+)
+from core.model import adopt, build_model
+from core.trace import NO_TRACE, Trace
+
+CROSSED = OrderedDict(
+    architecture=ARCHITECTURES,
+    position=POSITIONS,
+    scale=SCALES,
+    mask=MASKS,
+    pad_mask=(True, False),
+)
+RIDING = OrderedDict(
+    norm=NORMS,
+    residual=(True, False),
+    ffn=(True, False),
+    activation=ACTIVATIONS,
+    init=INITS,
+    tie_embeddings=(False, True),
+)
+AXES = OrderedDict(CROSSED | RIDING)
+
+
+def grid() -> list[dict]:
+    """Each combination of the crossed switches, with a walk through those of the others."""
+    riding = list(itertools.product(*RIDING.values()))
+    walk = itertools.count()
+    return [
+        # 89 shares no factor with the 144 combinations: the walk meets each of them.
+        dict(zip(AXES, (*crossed, *riding[next(walk) * 89 % len(riding)]), strict=True))
+        for crossed in itertools.product(*CROSSED.values())
+    ]
+
+
+GRID = grid()
+
+FULL, PADDED, LATE, EMPTY = [5, 3, 1, 2, 4], [7, 6, 0, 0, 0], [0, 0, 3, 2, 6], [0] * 5
+TOKENS = torch.tensor([FULL, PADDED, LATE, EMPTY])
+SOURCE = torch.tensor([FULL[:4], EMPTY[:4], PADDED[:4], LATE[:4]])
+
+
+def tiny(**switches) -> ModelConfig:
+    sizes = {"vocab_size": 9, "max_len": 6, "d_model": 8, "n_heads": 2, "n_layers": 2, "d_ff": 12}
+    return ModelConfig(**(sizes | {"window": 2} | switches))
+
+
+def inputs_for(config: ModelConfig, device: str = "cpu") -> tuple[torch.Tensor, ...]:
+    both = (SOURCE, TOKENS) if config.architecture == "encoder-decoder" else (TOKENS,)
+    return tuple(tokens.to(device) for tokens in both)
+
+
+def shown(switches: dict) -> str:
+    return " ".join(f"{name}={value}" for name, value in switches.items())
+
+
+def test_grid_crosses_and_pairs_every_switch():
+    chosen = {tuple(point[name] for name in CROSSED) for point in GRID}
+    assert chosen == set(itertools.product(*CROSSED.values()))
+    for a, b in itertools.combinations(AXES, 2):
+        pairs = {(point[a], point[b]) for point in GRID}
+        assert pairs == set(itertools.product(AXES[a], AXES[b])), (a, b)
+
+
+def test_grid_has_every_switch_of_the_config():
+    names = {name for name, item in ModelConfig.__dataclass_fields__.items()}
+    sizes = {"vocab_size", "max_len", "d_model", "n_heads", "n_layers", "d_ff", "window"}
+    assert set(AXES) == names - sizes
+
+
+def may_see(config: ModelConfig, keys: torch.Tensor, i: int, j: int, masked: bool) -> bool:
+    """Whether query i sees key j, by the words of the rule."""
+    if config.pad_mask and keys[j] == 0:
+        return False
+    if not masked or config.mask == "none":
+        return True
+    return j <= i if config.mask == "causal" else i - config.window < j <= i
+
+
+def check_weights(config: ModelConfig, trace: Trace, inputs: tuple[torch.Tensor, ...]) -> None:
+    """Hidden cells are 0, rows sum to 1 or are 0."""
+    for name, weights in trace.seen.items():
+        if not name.endswith(".weights"):
+            continue
+        reads_source = name.startswith("encoder.") or ".cross." in name
+        keys = inputs[0] if reads_source else inputs[-1]
+        seen = torch.tensor(
+            [
+                [
+                    [may_see(config, row, i, j, not reads_source) for j in range(len(row))]
+                    for i in range(weights.shape[2])
+                ]
+                for row in keys.cpu()
+            ]
+        )[:, None].expand(weights.shape)
+        weights = weights.cpu()
+        assert (weights[~seen] == 0).all(), name
+        sums, sees = weights.sum(-1), seen.any(-1)
+        assert (sums[sees] - 1).abs().max() < 1e-12, name
+        assert (sums[~sees] == 0).all(), name
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("position", POSITIONS)
+def test_every_combination_runs_learns_and_can_be_looked_at(architecture, position, device64):
+    """Forward; backward with finite gradients for every parameter; looking changes nothing.
+
+    The batch holds a full row, a padded one, one that begins with padding and one that is
+    nothing else, so that there are queries that see no key (MSK-01).
+    """
+    points = [p for p in GRID if (p["architecture"], p["position"]) == (architecture, position)]
+    assert len(points) == len(SCALES) * len(MASKS) * 2
+    for point in points:
+        config = tiny(**point)
+        model = build_model(config).to(device64, torch.float64)
+        inputs = inputs_for(config, device64)
+
+        logits = model(*inputs)
+        assert logits.shape == (4, 5, 9), shown(point)
+        assert logits.isfinite().all(), shown(point)
+        logits.square().mean().backward()
+        for name, parameter in model.named_parameters():
+            assert parameter.grad is not None, (name, shown(point))
+            assert parameter.grad.isfinite().all(), (name, shown(point))
+        fused = [parameter.grad.clone() for parameter in model.parameters()]
+
+        trace = Trace()
+        looked = model(*inputs, trace)
+        assert (looked - logits).abs().max() < 1e-9, shown(point)
+        check_weights(config, trace, inputs)
+        model.zero_grad()
+        looked.square().mean().backward()
+        for (name, parameter), expected in zip(model.named_parameters(), fused, strict=True):
+            assert parameter.grad.isfinite().all(), (name, shown(point))
+            error = (parameter.grad - expected).abs().max()
+            assert error <= 1e-9 * max(1.0, expected.abs().max()), (name, shown(point))
+
+
+def test_parameter_count_without_building_equals_the_built_model():
+    for point in GRID:
+        config = tiny(**point)
+        built = sum(p.numel() for p in build_model(config).parameters())
+        assert config.n_parameters == built, shown(point)
+
+
+@pytest.mark.parametrize("sizes", [{"d_ff": None}, {"d_model": 24, "n_heads": 3, "n_layers": 5}])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_parameter_count_follows_the_sizes(sizes, architecture):
+    config = tiny(architecture=architecture, position="learned", norm="pre", **sizes)
+    built = sum(p.numel() for p in build_model(config).parameters())
+    assert config.n_parameters == built == sum(config.parameters_by_part().values())
+
+
+# --- architecture -------------------------------------------------------------------------
+
+
+def test_causal_logits_do_not_depend_on_the_future(randomise):
+    """TRN-06: the label at t is not readable from inputs up to t."""
+    for architecture in ("decoder", "encoder-decoder"):
+        config = tiny(architecture=architecture)
+        model = randomise(build_model(config)).double()
+        *source, tokens = inputs_for(config)
+        tokens = tokens[:1]
+        source = [s[:1] for s in source]
+        usual = model(*source, tokens)
+        for t in range(1, 5):
+            changed = tokens.clone()
+            changed[0, t] = 8
+            moved = (model(*source, changed) - usual).abs().amax(-1)[0]
+            assert moved[:t].max() < 1e-12
+            assert moved[t:].min() > 0
+
+
+def test_encoder_beside_a_decoder_is_never_causal(randomise):
+    for mask in MASKS:
+        config = tiny(architecture="encoder-decoder", mask=mask)
+        model = randomise(build_model(config)).double()
+        trace = Trace()
+        model(*inputs_for(config), trace)
+        weights = trace.seen["encoder.blocks.0.attention.weights"]
+        assert (weights[0] > 0).all()
+
+
+def test_decoder_and_encoder_are_the_same_stack_under_different_masks(randomise):
+    decoder = randomise(build_model(tiny(architecture="decoder", mask="none"))).double()
+    encoder = randomise(build_model(tiny(architecture="encoder", mask="none"))).double()
+    assert torch.equal(decoder(TOKENS), encoder(TOKENS))
+
+
+# --- device and number type ---------------------------------------------------------------
+
+
+def tensors_outside(model: nn.Module) -> list[str]:
+    """Tensor attributes that neither `.to()` nor a checkpoint would find."""
+    found = []
+    for path, module in model.named_modules():
+        known = {id(t) for t in (*module._parameters.values(), *module._buffers.values())}
+        found += [
+            f"{path}.{name}"
+            for name, value in vars(module).items()
+            if isinstance(value, torch.Tensor) and id(value) not in known
+        ]
+    return found
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("mask", MASKS)
+def test_model_moves_as_a_whole(architecture, position, mask, device64):
+    """DEV-02"""
+    config = tiny(architecture=architecture, position=position, mask=mask)
+    model = build_model(config)
+    assert tensors_outside(model) == []
+    inputs = inputs_for(config)
+    before = model(*inputs)
+
+    model.to(device64, torch.float64)
+    logits = model(*inputs_for(config, device64))
+    assert logits.dtype == torch.float64 and logits.device.type == device64
+    assert (logits.cpu() - before).abs().max() < 1e-4
+
+    model.to("cpu", torch.float32)
+    assert torch.equal(model(*inputs), before)  # the tables followed there and back
+
+    model.to("meta")
+    meta = model(*(tokens.to("meta") for tokens in inputs))
+    assert meta.device.type == "meta" and meta.shape == before.shape
+
+
+# --- tied embeddings and hot changes ------------------------------------------------------
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_tied_embedding_is_one_parameter_even_in_a_copy(architecture):
+    """XCK-01"""
+    model = build_model(tiny(architecture=architecture, tie_embeddings=True))
+    twin = copy.deepcopy(model)
+    for one in (model, twin):
+        assert one.head.weight is one.embed.tokens.weight
+        assert sum(p.numel() for p in one.parameters()) == model_size(one)
+    assert twin.head.weight is not model.head.weight
+
+
+def model_size(model: nn.Module) -> int:
+    return sum(p.numel() for p in {id(p): p for p in model.parameters()}.values())
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_a_copy_is_a_model_of_its_own(position):
+    """Moving or training the copy does not reach the original through a bound method."""
+    model = build_model(tiny(position=position))
+    before = model(TOKENS)
+    twin = copy.deepcopy(model).double()
+    assert twin(TOKENS).dtype == torch.float64
+    with torch.no_grad():
+        for parameter in twin.parameters():
+            parameter.zero_()
+    assert torch.equal(model(TOKENS), before)
+
+
+HOT = {
+    "scale": "none",
+    "mask": "window",
+    "window": 3,
+    "pad_mask": False,
+    "residual": False,
+    "activation": "gelu",
+}
+
+
+def test_hot_knobs_of_the_model_are_those_that_keep_all_shapes():
+    assert set(ModelConfig.hot()) == set(HOT)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("field", HOT)
+def test_hot_change_adopts_the_very_parameters(architecture, position, field, randomise):
+    config = tiny(architecture=architecture, position=position, tie_embeddings=True, mask="causal")
+    old = randomise(build_model(config)).double()
+    names = dict(old.named_parameters())
+    buffers = dict(old.named_buffers())
+    before = old(*inputs_for(config))
+
+    # Another seed: not one of the new model's own numbers may survive.
+    changed = replace(config, **{field: HOT[field]})
+    if field == "window":
+        changed = replace(changed, mask="window")
+    new = adopt(build_model(changed, seed=7), old)
+    assert {name: id(p) for name, p in new.named_parameters()} == {
+        name: id(p) for name, p in names.items()
+    }
+    assert {name: id(b) for name, b in new.named_buffers()} == {
+        name: id(b) for name, b in buffers.items()
+    }
+    assert new.head.weight is new.embed.tokens.weight
+    logits = new(*inputs_for(config))
+    assert (logits - before).abs().max() > 1e-9  # the switch did something
+
+    back = adopt(build_model(config, seed=7), new)
+    assert torch.equal(back(*inputs_for(config)), before)
+
+
+def test_forward_without_a_trace_equals_forward_with_no_trace():
+    model = build_model(tiny())
+    assert torch.equal(model(TOKENS), model(TOKENS, NO_TRACE))
