@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from core.config import ModelConfig
-from core.init import linear
+from core.init import Linear
 from core.masks import Bias
 from core.positions import NoPosition
 from core.trace import NO_TRACE, NoTrace
@@ -87,8 +87,8 @@ class SelfAttention(nn.Module):
         self.n_heads = config.n_heads
         self.scale = SCALES[config.scale](config)
         self.rotate = position.rotate
-        self.qkv = linear(config.d_model, 3 * config.d_model)
-        self.out = linear(config.d_model, config.d_model)
+        self.qkv = Linear(config.d_model, 3 * config.d_model)
+        self.out = Linear(config.d_model, config.d_model)
 
     def forward(
         self, x: Float[Tensor, "batch length d_model"], bias: Bias, trace: NoTrace = NO_TRACE
@@ -106,9 +106,9 @@ class CrossAttention(nn.Module):
         super().__init__()
         self.n_heads = config.n_heads
         self.scale = SCALES[config.scale](config)
-        self.q = linear(config.d_model, config.d_model)
-        self.kv = linear(config.d_model, 2 * config.d_model)
-        self.out = linear(config.d_model, config.d_model)
+        self.q = Linear(config.d_model, config.d_model)
+        self.kv = Linear(config.d_model, 2 * config.d_model)
+        self.out = Linear(config.d_model, config.d_model)
 
     def forward(
         self,

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from core.attention import CrossAttention, SelfAttention
 from core.config import ModelConfig
-from core.init import linear
+from core.init import Linear
 from core.masks import Bias
 from core.positions import NoPosition
 from core.trace import NO_TRACE, NoTrace
@@ -71,9 +71,9 @@ class FeedForward(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.inner = linear(config.d_model, config.d_hidden)
+        self.inner = Linear(config.d_model, config.d_hidden)
         self.activation = ACTIVATIONS[config.activation]()
-        self.out = linear(config.d_hidden, config.d_model)
+        self.out = Linear(config.d_hidden, config.d_model)
 
     def forward(self, x: Stream, trace: NoTrace = NO_TRACE) -> Stream:
         return self.out(trace("hidden", self.activation(self.inner(x))))

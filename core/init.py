@@ -10,19 +10,27 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from functools import partial
 
 import torch
 from torch import Generator, Tensor, nn
-from torch.nn.utils import skip_init
 
 from core.config import ModelConfig
 
 Rule = Callable[[Tensor, Generator, ModelConfig], object]
 
-# Layers built without PyTorch's own drawing of numbers: that happens here, and only here.
-linear = partial(skip_init, nn.Linear)
-embedding_table = partial(skip_init, nn.Embedding)
+
+class Linear(nn.Linear):
+    """`nn.Linear`, whose numbers are drawn here and only here."""
+
+    def reset_parameters(self) -> None:
+        """Leave the memory as it is until `initialise` fills it."""
+
+
+class Table(nn.Embedding):
+    """`nn.Embedding`, whose numbers are drawn here and only here."""
+
+    def reset_parameters(self) -> None:
+        """Leave the memory as it is until `initialise` fills it."""
 
 
 def normal(std: float) -> Rule:

@@ -90,4 +90,6 @@ def as_bias(
 def score_dtype(x: Tensor) -> torch.dtype:
     """The number type in which attention will compute: autocast's where it is on."""
     device = x.device.type
-    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+    known = torch.amp.is_autocast_available(device)  # "meta" is not
+    on = known and torch.is_autocast_enabled(device)
+    return torch.get_autocast_dtype(device) if on else x.dtype

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from core.blocks import FINAL_NORMS, Block, CrossBlock
 from core.config import ModelConfig
-from core.init import INITS, embedding_table, initialise, linear
+from core.init import INITS, Linear, Table, initialise
 from core.masks import MASKS, Bias, as_bias, everything, hide_padding, score_dtype, visible
 from core.positions import POSITIONS, NoPosition
 from core.tasks.base import PAD
@@ -29,7 +29,7 @@ class Embedding(nn.Module):
 
     def __init__(self, config: ModelConfig, position: NoPosition) -> None:
         super().__init__()
-        self.tokens = embedding_table(config.vocab_size, config.d_model)
+        self.tokens = Table(config.vocab_size, config.d_model)
         self.position = position
         self.factor = INITS[config.init].embedding_factor(config)
 
@@ -60,7 +60,7 @@ class Transformer(nn.Module):
         self.embed = Embedding(config, position)
         self.blocks = nn.ModuleList(self.block(config, position) for _ in range(config.n_layers))
         self.norm = FINAL_NORMS[config.norm](config.d_model)
-        self.head = linear(config.d_model, config.vocab_size, bias=False)
+        self.head = Linear(config.d_model, config.vocab_size, bias=False)
         if config.tie_embeddings:
             self.head.weight = self.embed.tokens.weight
 

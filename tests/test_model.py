@@ -49,8 +49,8 @@ def grid() -> list[dict]:
     riding = list(itertools.product(*RIDING.values()))
     walk = itertools.count()
     return [
-        # 89 shares no factor with the 144 combinations: the walk meets each of them.
-        dict(zip(AXES, (*crossed, *riding[next(walk) * 89 % len(riding)]), strict=True))
+        # 55 shares a factor with none of the grid's periods; that all pairs meet is a test.
+        dict(zip(AXES, (*crossed, *riding[next(walk) * STRIDE % len(riding)]), strict=True))
         for crossed in itertools.product(*CROSSED.values())
     ]
 
