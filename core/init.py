@@ -70,6 +70,12 @@ def last_of_sublayer(p: Tensor, generator: Generator, config: ModelConfig) -> No
     nn.init.normal_(p, 0.0, 0.02 / math.sqrt(2 * config.n_layers), generator=generator)
 
 
+def xavier_packed(p: Tensor, generator: Generator, config: ModelConfig) -> None:
+    """U(±√(6/4d)): W_q, W_k and W_v drawn as the one 3d x d matrix of `nn.MultiheadAttention`."""
+    bound = math.sqrt(6 / (4 * config.d_model))
+    nn.init.uniform_(p, -bound, bound, generator=generator)
+
+
 def kaiming(p: Tensor, generator: Generator, config: ModelConfig) -> None:
     """U(±1/√fan_in): what `nn.Linear` does to its weight."""
     nn.init.kaiming_uniform_(p, a=math.sqrt(5), generator=generator)
@@ -127,9 +133,9 @@ INITS: dict[str, Init] = {
             ("embed.position.table", normal(1.0)),
             ("*attention.*.bias", zeros),
             ("*cross.*.bias", zeros),
-            ("*attention.qkv.weight", xavier),
-            ("*cross.q.weight", xavier),
-            ("*cross.kv.weight", xavier),
+            ("*attention.qkv.weight", xavier_packed),
+            ("*cross.q.weight", xavier_packed),
+            ("*cross.kv.weight", xavier_packed),
             ("*ffn.inner.bias", linear_bias(lambda config: config.d_model)),
             ("*ffn.out.bias", linear_bias(lambda config: config.d_hidden)),
             ("*", kaiming),

@@ -30,6 +30,7 @@ LABELS: dict[str, dict[Any, str]] = {
 }
 
 TITLES = {
+    "task": "Task",
     "d_model": "d_model: width",
     "n_heads": "n_heads: attention heads",
     "n_layers": "n_layers: blocks",

@@ -1,9 +1,14 @@
 """The entry script: what all pages share. Run it through the server: `streamlit run playground/app.py`."""
 
+from pathlib import Path
+
 import streamlit as st
 
 from playground import controls
 from playground.visitor import bench
+
+# A file of our own: Streamlit would fetch a named icon from the internet.
+ICON = str(Path(__file__).with_name("icon.png"))
 
 PAGES = [
     st.Page(
@@ -16,7 +21,11 @@ PAGES = [
     ),
 ]  # fmt: skip
 
-st.set_page_config("Transformer playground", page_icon=":material/neurology:", layout="wide")
+# A width and a text size that the theme has no words for.
+STYLE = "[data-testid=stMainBlockContainer] { padding-left: 2rem; padding-right: 2rem; }"
+PROJECTOR = "html { font-size: 21px; }"
+
+st.set_page_config("Transformer playground", page_icon=ICON, layout="wide")
 replaced = controls.check_link()
 page = st.navigation(PAGES, position="top")
 with st.sidebar:
@@ -25,8 +34,5 @@ if replaced:
     st.warning(
         "This link asked for something impossible. " + " ".join(f"{note}." for note in replaced)
     )
-if st.session_state.get("projector"):
-    st.html(
-        "<style>html { font-size: 21px; } section[data-testid=stSidebar] { min-width: 22rem; }</style>"
-    )
+st.html(f"<style>{STYLE}{PROJECTOR * bool(st.session_state.get('projector'))}</style>")
 page.run()

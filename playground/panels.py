@@ -27,7 +27,9 @@ from playground.workbench import Workbench
 STAGES = {"scores": "q·k", "scaled": "× scale", "masked": "+ mask", "weights": "softmax"}
 ALL_HEADS = "all"
 HEIGHT, PROJECTED = 430, 600  # pixels of the two main figures
+MOST_PREDICTIONS = 32  # columns in the picture of the predictions
 RECENT = 20  # steps in a mean of the training loss
+MAPS_WIDTH = 560  # pixels that the maps get in a window of usual width
 COLOURS = {"info": "#0072b2", "good": "#009e73", "warn": "#e69f00", "bad": "#d55e00"}
 SIGNS = {"info": "●", "good": "✓", "warn": "▲", "bad": "✗"}
 
@@ -102,9 +104,8 @@ def numbers(bench: Workbench, view: View | None, frame: Frame) -> None:
 
 
 def curve(label: str, view: View, colour: int, ghost: bool = False) -> Curve:
-    return Curve(
-        label, view.steps, view.loss, view.val_steps, view.val_loss, view.lr, colour, ghost
-    )
+    arrays = view.steps, view.loss, view.val_steps, view.val_loss, view.lr
+    return Curve(label, *(array.tolist() for array in arrays), colour, ghost)
 
 
 def curves(bench: Workbench, view: View | None, chance: Chance, floor, height, projector) -> None:
@@ -140,6 +141,12 @@ def layer_title(name: str) -> str:
     return f"{word} {int(index) + 1}"
 
 
+def layer_word(name: str) -> str:
+    """`blocks.0` -> `block 1`; `embed` and `head` stay."""
+    stack, _, index = name.rpartition("blocks.")
+    return f"{stack.rstrip('.') or 'block'} {int(index) + 1}" if index.isdigit() else name
+
+
 def maps(spec: Spec, frames: tuple[Frame, ...], height: int, projector: bool) -> Frame:
     """The attention maps at the chosen step, layer, head and stage; returns the frame shown."""
     frame = frame_at(frames, st.session_state.get("shown_step"), spec.training.steps)
@@ -152,11 +159,11 @@ def maps(spec: Spec, frames: tuple[Frame, ...], height: int, projector: bool) ->
             help="Follow the formula: q·k, times scale, plus mask, softmax.",
         )  # fmt: skip
         layer = st.selectbox(
-            "Layer", list(layers), key="layer", bind="query-params", width=130,
+            "Layer", list(layers), key="layer", bind="query-params", width=110,
             help="Whose attention is shown.",
         )  # fmt: skip
         head = st.selectbox(
-            "Head", heads, key="head", bind="query-params", width=90,
+            "Head", heads, key="head", bind="query-params", width=80,
             help="One head large, or all of the layer.",
         )  # fmt: skip
     attention: Attention = layers[layer]
@@ -168,7 +175,8 @@ def maps(spec: Spec, frames: tuple[Frame, ...], height: int, projector: bool) ->
         st.warning("The attention is no longer made of finite numbers: scrub back to see it whole.")
         return frame
     if head == ALL_HEADS:
-        figure = attention_maps(values, *tokens, **shared)
+        columns = 2 if len(values) <= 4 else 4
+        figure = attention_maps(values, *tokens, columns=columns, width=MAPS_WIDTH, **shared)
         live_plot(figure, key="attention", height=height, on_click=_choose_head, name="attention")
     else:
         title = f"{layer}, head {head}"
@@ -230,8 +238,15 @@ def details(bench, view: View | None, frames, frame: Frame, projector: bool) -> 
 
 
 def predictions(frame: Frame, projector: bool) -> None:
-    if frame.predictions:
-        live_plot(prediction_chart(frame.predictions, projector=projector), key="predictions")
+    if found := frame.predictions[-MOST_PREDICTIONS:]:
+        figure = prediction_chart(
+            [prediction.shown for prediction in found],
+            [prediction.tokens for prediction in found],
+            [prediction.probabilities for prediction in found],
+            [prediction.target for prediction in found],
+            projector=projector,
+        )
+        live_plot(figure, key="predictions")
     if frame.sample is not None:
         st.caption("The model writes on, from its own output:")
         st.code(frame.sample, language=None, wrap_lines=True)
@@ -245,14 +260,16 @@ def health(view: View | None, frames: tuple[Frame, ...], projector: bool) -> Non
     shown = [frame.attention[name] for frame in frames]
     columns = st.columns(3, gap="medium")
     with columns[0]:
-        norms = {} if view is None else view.layer_norms
+        norms = (
+            {} if view is None else {layer_word(n): v.tolist() for n, v in view.layer_norms.items()}
+        )
         live_plot(
             gradient_chart([] if view is None else view.steps, norms, projector=projector),
             key="gradients",
         )
     with columns[1]:
-        entropy = np.array([attention.entropy for attention in shown]).T
-        largest = np.array([attention.largest for attention in shown]).T
+        entropy = [attention.entropy for attention in shown]
+        largest = [attention.largest for attention in shown]
         live_plot(entropy_chart(steps, entropy, largest, projector=projector), key="entropy")
     with columns[2]:
         measured = {title: [f.attention[n].spread for f in frames] for title, n in names.items()}

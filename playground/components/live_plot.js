@@ -78,6 +78,8 @@ function draw(plot) {
   // The whole string must be a colour, so that no token of a text is taken for one.
   const json = plot.text.replace(/"(#[0-9a-f]{6})"/g, (all, c) => (theme.colours[c] ? `"${theme.colours[c]}"` : all));
   const { figure } = (plot.payload = JSON.parse(json));
+  // A hidden cell is null in JSON; undefined makes its hover say so instead of 0.
+  for (const { z } of figure.data) z?.forEach((row) => row.forEach((v, i) => v === null && (row[i] = undefined)));
   const layout = { ...figure.layout, template: theme.template, autosize: true };
   root.drawn = { data: figure.data, layout };
   const first = !plot.drawnText;

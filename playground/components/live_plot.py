@@ -95,7 +95,7 @@ def live_plot(
 
     result = _component(
         key=key,
-        data=orjson.dumps(payload, option=orjson.OPT_SERIALIZE_NUMPY),
+        data=orjson.dumps(payload, default=_plain, option=orjson.OPT_SERIALIZE_NUMPY),
         height=height,
         on_click_change=clicked,
     )
@@ -105,3 +105,8 @@ def live_plot(
 
 def _with_height(figure: dict[str, Any], height: int) -> dict[str, Any]:
     return {**figure, "layout": {**figure["layout"], "height": height}}
+
+
+def _plain(value: Any) -> Any:
+    """Sequences that orjson does not know: a transposed array, a range, a deque."""
+    return value.tolist() if hasattr(value, "tolist") else list(value)

@@ -1,7 +1,9 @@
 """Figures: (arrays, tokens, labels) -> Plotly's JSON form. No Streamlit, no torch."""
 
 from playground.figures.attention import STAGES, attention_map, attention_maps
+from playground.figures.health import entropy_chart, gradient_chart, spread_chart
 from playground.figures.loss import Curve, loss_chart
+from playground.figures.predictions import prediction_chart
 from playground.figures.style import Figure, alt_text, empty_figure
 
 __all__ = [
@@ -12,5 +14,9 @@ __all__ = [
     "attention_map",
     "attention_maps",
     "empty_figure",
+    "entropy_chart",
+    "gradient_chart",
     "loss_chart",
+    "prediction_chart",
+    "spread_chart",
 ]

@@ -15,13 +15,13 @@ from playground.figures.style import (
     TEXT,
     WEIGHTS_SCALE,
     Figure,
+    Sizes,
     base_layout,
     empty_figure,
     escape,
     nice_limit,
     sizes,
     token_labels,
-    typed,
 )
 
 STAGES = {
@@ -34,7 +34,6 @@ STAGES = {
 MASKED_BELOW = -3e4
 MAX_COLUMNS = 4
 PRINTED_CELLS = 14
-LABELLED_TOKENS = 40
 
 
 def attention_maps(
@@ -74,19 +73,16 @@ def attention_maps(
     rows = -(-heads // per_row)
     names = list(titles) if titles is not None else [f"head {i + 1}" for i in range(heads)]
 
-    left, right, top, bottom = 44, 96, 30, 40
-    if projector:
-        left, right, top, bottom = 58, 124, 38, 54
-    between, above = size.small + 18, size.font * 2 + 8
+    left, right, top, bottom = 3 * size.font, 8, 2 * size.font, 3 * size.small + _bar_height(size)
+    between = 2 * size.small
     plot_width = max(width - left - right, 200)
-    side = (plot_width - between * (per_row - 1)) / per_row
-    side = min(side, 420)
-    cell_height = side * min(queries / keys, 2)
+    side = min((plot_width - between * (per_row - 1)) / per_row, 420)
+    map_height = side * min(queries / keys, 2)
     pitch = side / max(queries, keys)
     label_size = int(min(size.small, max(pitch * 0.85, 8)))
-    labelled = pitch >= 8
-    plot_height = rows * cell_height + (rows - 1) * (above + (label_size if labelled else 0))
-    gap_y = above + (label_size if labelled else 0)
+    labelled = pitch >= 7
+    above = 2 * size.font + (label_size if labelled else 0)
+    plot_height = rows * map_height + (rows - 1) * above
 
     layout = base_layout(
         _alt(values, gaps, query_tokens, key_tokens, stage, names),
@@ -109,11 +105,13 @@ def attention_maps(
         row, column = divmod(head, per_row)
         suffix = "" if head == 0 else str(head + 1)
         x0 = column * step_x
-        y1 = 1 - row * (cell_height + gap_y) / plot_height
+        y1 = 1 - row * (map_height + above) / plot_height
         x_domain = [x0, min(x0 + side / plot_width, 1)]
-        y_domain = [max(y1 - cell_height / plot_height, 0), y1]
+        y_domain = [max(y1 - map_height / plot_height, 0), y1]
         data.append(_heatmap(values[head], suffix, names[head]))
-        layout[f"xaxis{suffix}"] = _token_axis(key_tokens, x_domain, f"y{suffix}", label_size, labelled)
+        layout[f"xaxis{suffix}"] = _token_axis(
+            key_tokens, x_domain, f"y{suffix}", label_size, labelled
+        )
         layout[f"yaxis{suffix}"] = _token_axis(
             query_tokens, y_domain, f"x{suffix}", label_size, labelled, queries_axis=True
         )
@@ -134,8 +132,10 @@ def attention_maps(
             layout["shapes"].append(_frame(suffix, size))
         if gaps[head].any():
             layout["images"].append(_hatch(suffix, queries, keys))
-    layout["xaxis"]["title"] = {"text": "key", "standoff": 4}
-    layout["yaxis"]["title"] = {"text": "query", "standoff": 4}
+    bottom_left = "" if rows == 1 else str((rows - 1) * per_row + 1)
+    label = {"standoff": 2, "font": {"size": size.small}}
+    layout[f"xaxis{bottom_left}"]["title"] = label | {"text": "key"}
+    layout[f"yaxis{bottom_left}"]["title"] = label | {"text": "query"}
     return {"data": data, "layout": layout}
 
 
@@ -147,24 +147,34 @@ def attention_map(
     stage: str = "weights",
     hidden: ArrayLike | None = None,
     title: str = "",
-    height: int = 520,
+    width: int = 560,
+    height: int | None = None,
     projector: bool = False,
 ) -> Figure:
-    """One map, large: [query, key]; its values are printed where there are few cells."""
+    """One map, large: [query, key]; its values are printed where there are few cells.
+
+    Args:
+        width: pixels the figure will about have; gives the height where none is said.
+        The others are as for `attention_maps`.
+    """
     values, gaps = _split(np.asarray(matrix, dtype=np.float32)[None], hidden, stage)
     _, queries, keys = values.shape
     if queries == 0 or keys == 0:
-        return empty_figure("no attention to show", height=height, projector=projector)
+        return empty_figure("no attention to show", height=height or 240, projector=projector)
     size = sizes(projector)
+    left, right, top = 4 * size.font, 16, 2 * size.font + 4
+    bottom = 4 * size.font + _bar_height(size)
+    pitch = (min(width, 720) - left - right) / max(queries, keys)
+    height = height or round(min(pitch * queries, 560) + top + bottom)
+    pitch = min(pitch, (height - top - bottom) / queries)
     layout = base_layout(
         _alt(values, gaps, query_tokens, key_tokens, stage, [title or "this head"]),
         height,
         projector,
         f"map {queries} {keys}",
     )
-    pitch = (height - 100) / max(queries, keys)
     label_size = int(min(size.font, max(pitch * 0.85, 7)))
-    labelled = max(queries, keys) <= LABELLED_TOKENS or pitch >= 7
+    labelled = pitch >= 6
     trace = _heatmap(values[0], "", title or "attention")
     if max(queries, keys) <= PRINTED_CELLS:
         digits = ".2f" if stage == "weights" else ".1f"
@@ -174,7 +184,7 @@ def attention_map(
             "textfont": {"size": int(min(size.font, max(pitch * 0.36, 8)))},
         }
     layout |= {
-        "margin": {"l": 60, "r": 110 if projector else 90, "t": 40, "b": 54},
+        "margin": {"l": left, "r": right, "t": top, "b": bottom},
         "plot_bgcolor": HIDDEN,
         "coloraxis": _coloraxis(values, stage, size),
         "xaxis": _token_axis(key_tokens, [0, 1], "y", label_size, labelled),
@@ -205,17 +215,29 @@ def _split(maps: ArrayLike, hidden: ArrayLike | None, stage: str) -> tuple[np.nd
     return values, gaps
 
 
-def _coloraxis(values: np.ndarray, stage: str, size) -> dict[str, Any]:
+def _bar_height(size: Sizes) -> int:
+    return 2 * size.small + 26
+
+
+def _coloraxis(values: np.ndarray, stage: str, size: Sizes) -> dict[str, Any]:
     bar = {
-        "title": {"text": STAGES[stage], "side": "right"},
-        "thickness": size.font,
+        "orientation": "h",
+        "x": 0.5,
+        "y": 0,
+        "yref": "container",
+        "yanchor": "bottom",
+        "xpad": 0,
+        "ypad": 2,
+        "lenmode": "pixels",
+        "len": 300,
+        "thickness": 10,
         "outlinewidth": 0,
-        "len": 1,
+        "title": {"text": STAGES[stage], "side": "top", "font": {"size": size.small}},
         "tickfont": {"size": size.small},
-        "x": 1.01,
     }
     if stage == "weights":
-        return {"colorscale": WEIGHTS_SCALE, "cmin": 0, "cmax": 1, "colorbar": bar | {"dtick": 0.25}}
+        bar["dtick"] = 0.25
+        return {"colorscale": WEIGHTS_SCALE, "cmin": 0, "cmax": 1, "colorbar": bar}
     seen = values[np.isfinite(values)]
     limit = nice_limit(float(np.abs(seen).max())) if seen.size else 1.0
     bar["dtick"] = limit / 2
@@ -226,7 +248,7 @@ def _heatmap(matrix: np.ndarray, suffix: str, name: str) -> dict[str, Any]:
     return {
         "type": "heatmap",
         "name": escape(name),
-        "z": typed(matrix),
+        "z": np.round(matrix.astype(np.float64), 4),
         "xaxis": f"x{suffix}",
         "yaxis": f"y{suffix}",
         "coloraxis": "coloraxis",
@@ -237,7 +259,14 @@ def _heatmap(matrix: np.ndarray, suffix: str, name: str) -> dict[str, Any]:
     }
 
 
-def _token_axis(tokens, domain, partner, label_size, labelled, queries_axis=False) -> dict[str, Any]:
+def _token_axis(
+    tokens: Sequence[str],
+    domain: list[float],
+    partner: str,
+    label_size: int,
+    labelled: bool,
+    queries_axis: bool = False,
+) -> dict[str, Any]:
     count = len(tokens)
     axis = {
         "domain": domain,
@@ -259,7 +288,7 @@ def _token_axis(tokens, domain, partner, label_size, labelled, queries_axis=Fals
     return axis
 
 
-def _frame(suffix: str, size) -> dict[str, Any]:
+def _frame(suffix: str, size: Sizes) -> dict[str, Any]:
     return {
         "type": "rect",
         "xref": f"x{suffix} domain",
@@ -293,7 +322,14 @@ def _hatch(suffix: str, queries: int, keys: int) -> dict[str, Any]:
     }
 
 
-def _alt(values, gaps, query_tokens, key_tokens, stage, names) -> str:
+def _alt(
+    values: np.ndarray,
+    gaps: np.ndarray,
+    query_tokens: Sequence[str],
+    key_tokens: Sequence[str],
+    stage: str,
+    names: Sequence[str],
+) -> str:
     heads, queries, keys = values.shape
     text = f"Attention {STAGES[stage]} of {heads} head{'s' * (heads != 1)}, {queries} queries by {keys} keys."
     if gaps.any():

@@ -11,16 +11,22 @@ from playground.figures.style import (
     MUTED,
     TEXT,
     Figure,
+    Sizes,
     base_layout,
     escape,
     finite,
+    legend_below,
     note,
+    reference_label,
+    reference_line,
     run_colour,
     sizes,
+    step_axis,
 )
 
 SMOOTHING = 0.9
 MAX_POINTS = 1200
+MARK_ROWS = 3
 
 
 @dataclass(frozen=True)
@@ -86,18 +92,27 @@ def loss_chart(
     last = max([s for c in curves for s in (*c.steps[-1:], *c.val_steps[-1:])], default=0)
     end = max(total_steps or 0, last, 1)
     lines = _reference_lines(chance, floor)
-    data += [_reference_trace(label, value, end, size) for label, value, _ in lines]
+    data += [reference_line(value, end, projector) for _, value, _ in lines]
 
     layout = base_layout(_alt(curves, chance, floor, marks), height, projector, "loss")
+    above = MARK_ROWS * (size.small + 6) if marks else 12
     layout |= {
         "hovermode": "x unified",
-        "margin": {"l": 74 if projector else 58, "r": 74 if show_lr else 16, "t": 44, "b": 52},
-        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
-        "xaxis": {"title": {"text": "step"}, "range": [0, end], "zeroline": False},
+        "margin": {
+            "l": size.font * 4,
+            "r": size.font * 5 if show_lr else 16,
+            "t": above,
+            "b": size.font * 5,
+        },
+        "legend": legend_below(projector),
+        "xaxis": step_axis(end),
         "yaxis": {"title": {"text": "loss (nats)"}, "zeroline": False},
         "shapes": [_mark_line(step, size) for step, _ in marks],
-        "annotations": [_reference_label(*line, log, size) for line in lines]
-        + [_mark_label(i, step, text, size) for i, (step, text) in enumerate(marks)],
+        "annotations": [
+            reference_label(label, value, projector, side=side, log=log)
+            for label, value, side in lines
+        ]
+        + [_mark_label(i, step, text, end, size) for i, (step, text) in enumerate(marks)],
     }
     layout["yaxis"] |= {"type": "log", "dtick": 1} if log else {"rangemode": "tozero"}
     if show_lr:
@@ -115,7 +130,7 @@ def loss_chart(
     return {"data": data, "layout": layout}
 
 
-def _curve_traces(curve: Curve, size) -> list[dict[str, Any]]:
+def _curve_traces(curve: Curve, size: Sizes) -> list[dict[str, Any]]:
     """Raw loss faint, smoothed loss bold, validation dashed with markers: one colour."""
     colour = MUTED if curve.ghost else run_colour(curve.colour_index)
     name, smoothed = escape(curve.label), smooth(curve.loss)
@@ -124,7 +139,7 @@ def _curve_traces(curve: Curve, size) -> list[dict[str, Any]]:
     traces = [
         line
         | {
-            "name": f"{name}: train",
+            "name": f"{name}, each step",
             "y": finite(raw),
             "mode": "lines",
             "showlegend": False,
@@ -134,7 +149,7 @@ def _curve_traces(curve: Curve, size) -> list[dict[str, Any]]:
         },
         line
         | {
-            "name": f"{name}: smoothed",
+            "name": name,
             "y": finite(bold),
             "mode": "lines",
             "opacity": 0.55 if curve.ghost else 1,
@@ -147,7 +162,8 @@ def _curve_traces(curve: Curve, size) -> list[dict[str, Any]]:
             {
                 "type": "scatter",
                 "legendgroup": name,
-                "name": f"{name}: validation",
+                "name": f"{name}, validation",
+                "showlegend": not curve.ghost,
                 "x": list(curve.val_steps),
                 "y": finite(curve.val_loss),
                 "mode": "lines+markers",
@@ -174,13 +190,14 @@ def thin(
         part = np.nan_to_num(values[start : start + bucket], nan=0.0)
         keep |= {start + int(part.argmin()), start + int(part.argmax()), start + len(part) - 1}
     chosen = sorted(keep)
-    return ([seq[i] for i in chosen] for seq in (steps, raw, smoothed))
+    steps, raw, smoothed = ([seq[i] for i in chosen] for seq in (steps, raw, smoothed))
+    return steps, raw, smoothed
 
 
-def _lr_trace(curve: Curve, size) -> dict[str, Any]:
+def _lr_trace(curve: Curve, size: Sizes) -> dict[str, Any]:
     return {
         "type": "scatter",
-        "name": f"{escape(curve.label)}: learning rate",
+        "name": f"{escape(curve.label)}, learning rate",
         "x": list(curve.steps),
         "y": finite(curve.lr),
         "yaxis": "y2",
@@ -190,7 +207,9 @@ def _lr_trace(curve: Curve, size) -> dict[str, Any]:
     }
 
 
-def _reference_lines(chance, floor) -> list[tuple[str, float, str]]:
+def _reference_lines(
+    chance: tuple[float, float] | None, floor: float | None
+) -> list[tuple[str, float, str]]:
     """(label, loss, which side of the line the label stands on)."""
     lines = []
     if chance is not None:
@@ -205,35 +224,7 @@ def _reference_lines(chance, floor) -> list[tuple[str, float, str]]:
     return lines
 
 
-def _reference_trace(label: str, value: float, end: int, size) -> dict[str, Any]:
-    # A trace, not a shape: the axis then makes room for it, on a linear and on a log scale.
-    return {
-        "type": "scatter",
-        "name": label,
-        "x": [0, end],
-        "y": [value, value],
-        "mode": "lines",
-        "line": {"color": MUTED, "width": size.thin, "dash": "longdash"},
-        "showlegend": False,
-        "hoverinfo": "skip",
-    }
-
-
-def _reference_label(label: str, value: float, side: str, log: bool, size) -> dict[str, Any]:
-    return {
-        "text": label,
-        "xref": "x domain",
-        "x": 0.995,
-        "xanchor": "right",
-        "yref": "y",
-        "y": math.log10(max(value, 1e-12)) if log else value,
-        "yanchor": side,
-        "showarrow": False,
-        "font": {"size": size.small, "color": MUTED},
-    }
-
-
-def _mark_line(step: int, size) -> dict[str, Any]:
+def _mark_line(step: int, size: Sizes) -> dict[str, Any]:
     return {
         "type": "line",
         "xref": "x",
@@ -246,23 +237,30 @@ def _mark_line(step: int, size) -> dict[str, Any]:
     }
 
 
-def _mark_label(index: int, step: int, text: str, size) -> dict[str, Any]:
+def _mark_label(index: int, step: int, text: str, end: int, size: Sizes) -> dict[str, Any]:
+    """What changed, above the plot, in one of three rows so that neighbours stay apart."""
+    left = step < 0.6 * end
     return {
         "text": escape(text),
         "xref": "x",
         "x": step,
-        "xanchor": "left",
-        "xshift": 3,
+        "xanchor": "left" if left else "right",
+        "xshift": -3 if left else 3,
         "yref": "y domain",
         "y": 1,
-        "yanchor": "top",
-        "yshift": -(size.small + 5) * (index % 4),
+        "yanchor": "bottom",
+        "yshift": (size.small + 5) * (index % MARK_ROWS),
         "showarrow": False,
         "font": {"size": size.small, "color": TEXT},
     }
 
 
-def _alt(curves, chance, floor, marks) -> str:
+def _alt(
+    curves: Sequence[Curve],
+    chance: tuple[float, float] | None,
+    floor: float | None,
+    marks: Sequence[tuple[int, str]],
+) -> str:
     parts = []
     for curve in curves:
         shown = [v for v in curve.loss if math.isfinite(v)]
@@ -273,7 +271,9 @@ def _alt(curves, chance, floor, marks) -> str:
             parts.append(part)
     text = "Loss over the training steps. " + ("; ".join(parts) or "Nothing has run yet") + "."
     if chance is not None:
-        text += f" A uniform guess has {chance[0]:.3f}, a guess that ignores the input {chance[1]:.3f}."
+        text += (
+            f" A uniform guess has {chance[0]:.3f}, a guess that ignores the input {chance[1]:.3f}."
+        )
     if floor is not None:
         text += f" No model can be below {floor:.3f}."
     if marks:

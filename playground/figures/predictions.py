@@ -1,0 +1,155 @@
+"""What the model answers at each scored position: its best guesses, right or wrong."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from playground.figures.style import (
+    RIGHT,
+    RIGHT_MARK,
+    WEIGHTS_SCALE,
+    WRONG,
+    WRONG_MARK,
+    Figure,
+    base_layout,
+    empty_figure,
+    escape,
+    sizes,
+    token_labels,
+)
+
+
+def prediction_chart(
+    inputs: Sequence[str],
+    candidates: Sequence[Sequence[str]],
+    probabilities: ArrayLike,
+    targets: Sequence[str],
+    *,
+    width: int = 1000,
+    projector: bool = False,
+) -> Figure:
+    """One column for each scored position: the wanted token on top, the best guesses under it.
+
+    Colour is the probability. The wanted token has a frame where it is among the guesses; the
+    best guess being right or wrong is said by sign and by colour.
+
+    Args:
+        inputs: token read at each position.
+        candidates: [positions][k], tokens from the likeliest down.
+        probabilities: [positions, k].
+        targets: the wanted token of each position.
+    """
+    shares = np.asarray(probabilities, dtype=float)
+    if not len(targets) or not shares.size:
+        return empty_figure("no scored positions", projector=projector)
+    positions, guesses = shares.shape
+    size = sizes(projector)
+    right = [row[0] == target for row, target in zip(candidates, targets, strict=True)]
+    left, top, bottom = 6 * size.font, 2 * size.font + 8, 3 * size.font + 8
+    pitch = (width - left - 16) / positions
+    with_share = pitch >= 2.6 * size.small
+    text_size = int(max(min(size.font, pitch * 0.7), 7))
+    row_height = (2.9 if with_share else 1.9) * size.font
+
+    layout = base_layout(
+        _alt(inputs, candidates, shares, targets, right),
+        round((guesses + 1.3) * row_height + top + bottom),
+        projector,
+        f"predictions {positions} {guesses}",
+    )
+    layout |= {
+        "margin": {"l": left, "r": 16, "t": top, "b": bottom},
+        "title": {
+            "text": f"{sum(right)} of {positions} right",
+            "x": 0,
+            "xref": "paper",
+            "font": {"size": size.font},
+        },
+        "coloraxis": {"colorscale": WEIGHTS_SCALE, "cmin": 0, "cmax": 1, "showscale": False},
+        "xaxis": {
+            "title": {"text": "token read", "standoff": 4},
+            "range": [-0.5, positions - 0.5],
+            "labelalias": token_labels(inputs),
+            "tickfont": {"size": text_size},
+            "tick0": 0,
+            "dtick": 1,
+            "tickangle": 0,
+            "showgrid": False,
+            "zeroline": False,
+        },
+        "yaxis": {
+            "range": [guesses - 0.5, -1.8],
+            "tickvals": list(range(-1, guesses)),
+            "ticktext": ["wanted", *(f"guess {k + 1}" for k in range(guesses))],
+            "showgrid": False,
+            "zeroline": False,
+        },
+        "shapes": [
+            _frame(x, row.index(target), size.line)
+            for x, (row, target) in enumerate(zip(candidates, targets, strict=True))
+            if target in row
+        ],
+    }
+    cells = {
+        "type": "heatmap",
+        "name": "guesses",
+        "z": np.round(shares.T, 4),
+        "text": [[escape(candidates[x][k]) for x in range(positions)] for k in range(guesses)],
+        "texttemplate": "%{text}<br>%{z:.0%}" if with_share else "%{text}",
+        "textfont": {"size": text_size},
+        "coloraxis": "coloraxis",
+        "xgap": 2,
+        "ygap": 2,
+        "hovertemplate": "position %{x:d}, “%{text}”<br><b>%{z:.2%}</b><extra></extra>",
+    }
+    return {"data": [cells, _verdicts(targets, right, text_size, pitch)], "layout": layout}
+
+
+def _verdicts(
+    targets: Sequence[str], right: Sequence[bool], text_size: int, pitch: float
+) -> dict[str, Any]:
+    """The wanted tokens, each with ✓ or ✗ (below it where columns are narrow)."""
+    between = " " if pitch >= 3 * text_size else "<br>"
+    return {
+        "type": "scatter",
+        "name": "wanted",
+        "mode": "text",
+        "x": list(range(len(targets))),
+        "y": [-1.1] * len(targets),
+        "text": [
+            f"<b>{escape(target)}</b>{between}{RIGHT_MARK if good else WRONG_MARK}"
+            for target, good in zip(targets, right, strict=True)
+        ],
+        "textfont": {"size": text_size, "color": [RIGHT if good else WRONG for good in right]},
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
+
+
+def _frame(x: int, y: int, width: float) -> dict[str, Any]:
+    return {
+        "type": "rect",
+        "x0": x - 0.47,
+        "x1": x + 0.47,
+        "y0": y - 0.46,
+        "y1": y + 0.46,
+        "line": {"color": RIGHT, "width": width},
+    }
+
+
+def _alt(
+    inputs: Sequence[str],
+    candidates: Sequence[Sequence[str]],
+    shares: np.ndarray,
+    targets: Sequence[str],
+    right: Sequence[bool],
+) -> str:
+    text = f"Predictions: {sum(right)} of {len(right)} right."
+    for x in range(min(len(right), 20)):
+        text += (
+            f" After “{inputs[x]}”: wanted “{targets[x]}”, best guess “{candidates[x][0]}” "
+            f"({shares[x, 0]:.0%}, {'right' if right[x] else 'wrong'})."
+        )
+    return text

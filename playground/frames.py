@@ -1,0 +1,282 @@
+"""Frames: what a page shows of a model at one step, as plain numbers and strings.
+
+Torch goes in, numpy comes out. Works for an untrained model just as well, so a page can answer
+before anything is trained.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from core.attention import SCALES
+from core.generate import generate, sampler
+from core.measure import (
+    entropy_share,
+    free_running_accuracy,
+    future_influence,
+    largest_weight,
+    score_spread,
+    seen_keys,
+    spread_in_theory,
+)
+from core.tasks import IGNORED, VALIDATION_SIZE, Batch
+from core.tasks.question import QuestionTask
+from core.train import Trainer
+
+STAGES = ("scores", "scaled", "masked", "weights")
+MAX_PROBE = 128  # positions of the probe that are looked at: maps grow with its square
+TOP = 5
+VALIDATION_ROWS = 128
+VALIDATION_TOKENS = 16_384
+LEAK_ROWS = 2
+FREE_RUNNING_ROWS = 32
+FREE_RUNNING_FLOPS = 2e10  # about half a second on one core
+SAMPLE_CHARACTERS = 120
+SAMPLE_SECONDS = 0.5
+TEMPERATURE = 0.8
+
+MAX_FRAMES = 120
+MAX_FRAME_BYTES = 16 * 2**20
+
+
+@dataclass(frozen=True)
+class Attention:
+    """One attention module on the probe."""
+
+    name: str  # "blocks.0.attention", "encoder.blocks.0.attention", "blocks.0.cross"
+    stages: dict[str, np.ndarray]  # each of STAGES: float32 [heads, query, key]
+    hidden: np.ndarray  # bool [query, key]: cells the mask hides, from every head
+    query_tokens: list[str]
+    key_tokens: list[str]
+    entropy: list[float]  # per head, as a share of its maximum
+    largest: list[float]  # per head, mean of each row's largest weight
+    spread: float  # standard deviation of the visible scaled scores
+    theory: float  # the spread for q and k of unit variance
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One scored position of the probe."""
+
+    position: int
+    shown: str  # the token that the model reads there
+    target: str
+    tokens: list[str]  # the likeliest ones, best first
+    probabilities: list[float]
+    right: bool
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A model at one step. The last three fields cost most and are carried on between looks."""
+
+    step: int
+    attention: dict[str, Attention]  # in the order of computation
+    predictions: list[Prediction]
+    loss: float  # on the validation set, nats per scored token
+    accuracy: float
+    future_influence: float | None  # how far a later token moves a logit; None for an encoder
+    free_running: float | None = None  # accuracy without seeing the answer; None for text
+    teacher_forced: float | None = None  # `accuracy` when `free_running` was measured
+    sample: str | None = None  # for text: what the model writes, whitespace kept
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return sum(
+            attention.hidden.nbytes + sum(array.nbytes for array in attention.stages.values())
+            for attention in self.attention.values()
+        )
+
+
+@torch.no_grad()
+def take_frame(
+    trainer: Trainer, probe: Batch, previous: Frame | None = None, thorough: bool = False
+) -> Frame:
+    """Look at a model; its training is not disturbed.
+
+    Args:
+        probe: row 0 is shown, its first `MAX_PROBE` positions at most.
+        previous: an earlier frame of the run, whose costly numbers are carried on.
+        thorough: look closer as well.
+    """
+    probe = _first_row(probe)
+    validation = _validation(trainer)
+    loss, accuracy = trainer.evaluate(validation)
+    seen = trainer.look(*probe.inputs)
+    frame = Frame(
+        step=trainer.step_count,
+        attention=_attention(trainer, probe, seen),
+        predictions=_predictions(trainer, probe, seen["logits"][0]),
+        loss=loss,
+        accuracy=accuracy,
+        future_influence=_future_influence(trainer, validation),
+        free_running=previous and previous.free_running,
+        teacher_forced=previous and previous.teacher_forced,
+        sample=previous and previous.sample,
+    )
+    return look_closer(trainer, frame) if thorough else frame
+
+
+def look_closer(
+    trainer: Trainer, frame: Frame, interrupted: Callable[[], bool] = lambda: False
+) -> Frame:
+    """Let the model generate: the free-running accuracy, or for text a sample.
+
+    Args:
+        frame: of the trainer's present step.
+        interrupted: asked in between; once it says True, the sample ends there.
+    """
+    if isinstance(trainer.task, QuestionTask):
+        accuracy = _free_running(trainer, _validation(trainer))
+        return replace(frame, free_running=accuracy, teacher_forced=frame.accuracy)
+    return replace(frame, sample=_sample(trainer, interrupted) or frame.sample)
+
+
+def _first_row(batch: Batch) -> Batch:
+    inputs = tuple(tokens[:1, :MAX_PROBE] for tokens in batch.inputs)
+    return Batch(inputs, batch.targets[:1, :MAX_PROBE])
+
+
+_validations: WeakKeyDictionary[Trainer, Batch] = WeakKeyDictionary()
+
+
+def _validation(trainer: Trainer) -> Batch:
+    """The validation rows of a run: the same ones in all of its frames."""
+    if trainer not in _validations:
+        architecture, task = trainer.model_config.architecture, trainer.task
+        rows = min(VALIDATION_ROWS, max(1, VALIDATION_TOKENS // task.max_len(architecture)))
+        if task.floor(architecture):  # a floor holds for the whole set only
+            rows = VALIDATION_SIZE
+        _validations[trainer] = task.validation(architecture, rows)
+    return _validations[trainer]
+
+
+def _attention(trainer: Trainer, probe: Batch, seen: dict[str, Tensor]) -> dict[str, Attention]:
+    config = trainer.model_config
+    theory = spread_in_theory(config.d_head, SCALES[config.scale](config))
+    first, last = (trainer.task.decode(probe.inputs[i][0]) for i in (0, -1))
+    maps = {}
+    for name in (path.removesuffix(".weights") for path in seen if path.endswith(".weights")):
+        stages = {stage: seen[f"{name}.{stage}"] for stage in STAGES}
+        visible = seen_keys(stages["masked"])
+        maps[name] = Attention(
+            name,
+            {stage: tensor[0].numpy() for stage, tensor in stages.items()},
+            ~visible[0, 0].numpy(),
+            query_tokens=first if name.startswith("encoder.") else last,
+            key_tokens=first if name.startswith("encoder.") or name.endswith(".cross") else last,
+            entropy=entropy_share(stages["weights"], visible).tolist(),
+            largest=largest_weight(stages["weights"], visible).tolist(),
+            spread=score_spread(stages["scaled"], visible),
+            theory=theory,
+        )
+    return maps
+
+
+def _predictions(trainer: Trainer, probe: Batch, logits: Tensor) -> list[Prediction]:
+    """The likeliest tokens at each scored position, from logits [length, vocab]."""
+    decode = trainer.task.decode
+    read, targets = probe.inputs[-1][0], probe.targets[0]
+    best = logits.softmax(-1).topk(min(TOP, logits.shape[-1]))
+    return [
+        Prediction(
+            position,
+            *decode([int(read[position]), int(targets[position])]),
+            decode(best.indices[position]),
+            best.values[position].tolist(),
+            bool(best.indices[position, 0] == targets[position]),
+        )
+        for position in (targets != IGNORED).nonzero()[:, 0].tolist()
+    ]
+
+
+def _rows(trainer: Trainer, batch: Batch, rows: int) -> Batch:
+    device = trainer.device.name
+    inputs = tuple(tokens[:rows].to(device) for tokens in batch.inputs)
+    return Batch(inputs, batch.targets[:rows].to(device))
+
+
+def _future_influence(trainer: Trainer, validation: Batch) -> float | None:
+    if trainer.model_config.architecture == "encoder":
+        return None  # the answer is not among its inputs: seeing all of them is no leak
+    return future_influence(trainer.model, _rows(trainer, validation, LEAK_ROWS).inputs)
+
+
+def _free_running(trainer: Trainer, validation: Batch) -> float | None:
+    config = trainer.model_config
+    if config.architecture == "encoder":
+        return None  # it answers all places at once
+    tokens_a_row = sum(tokens.shape[1] for tokens in validation.inputs) * trainer.task.answer_len
+    affordable = int(FREE_RUNNING_FLOPS / (2 * config.n_parameters * tokens_a_row))
+    rows = min(FREE_RUNNING_ROWS, affordable)
+    return free_running_accuracy(trainer.model, _rows(trainer, validation, rows)) if rows else None
+
+
+class _Enough(Exception):
+    """Ends a generation before its time."""
+
+
+def _sample(trainer: Trainer, interrupted: Callable[[], bool]) -> str:
+    """What the model writes on its own: the same random numbers at every look."""
+    task = trainer.task
+    prompt = task.prompt(trainer.model_config.architecture)
+    draw = sampler(TEMPERATURE, generator=torch.Generator().manual_seed(0))
+    end = time.monotonic() + SAMPLE_SECONDS
+    written: list[int] = []
+
+    def choose(logits: Tensor) -> Tensor:
+        if interrupted() or time.monotonic() > end:
+            raise _Enough
+        token = draw(logits)
+        written.append(int(token))
+        return token
+
+    inputs = tuple(tokens.to(trainer.device.name) for tokens in prompt.inputs)
+    with suppress(_Enough):
+        generate(trainer.model, inputs, min(prompt.n_new, SAMPLE_CHARACTERS), choose)
+    return "".join(task.vocabulary[i] for i in written)
+
+
+class Album:
+    """The frames of a run, oldest first, thinned evenly where they would take too much memory.
+
+    Every frame, then every second, every fourth …; the first and the last one always stay.
+    """
+
+    def __init__(self, max_frames: int = MAX_FRAMES, max_bytes: int = MAX_FRAME_BYTES) -> None:
+        self.frames: tuple[Frame, ...] = ()
+        self.taken = 0
+        self._numbers: tuple[int, ...] = ()  # of the frames that are kept
+        self._every = 1
+        self._max_frames, self._max_bytes = max_frames, max_bytes
+
+    @property
+    def last(self) -> Frame | None:
+        return self.frames[-1] if self.frames else None
+
+    def add(self, frame: Frame) -> None:
+        """Keep a frame; one of the same step as the last takes its place."""
+        kept = list(zip(self._numbers, self.frames, strict=True))
+        number = self._numbers[-1] + 1 if kept else 0
+        if kept and kept[-1][1].step == frame.step:
+            number = kept.pop()[0]
+        elif kept and kept[-1][0] % self._every:
+            kept.pop()
+        kept.append((number, frame))
+        while len(kept) > 2 and self._too_much(kept):
+            self._every *= 2
+            kept = [item for item in kept[:-1] if item[0] % self._every == 0] + kept[-1:]
+        self._numbers, self.frames = zip(*kept, strict=True)
+        self.taken += 1
+
+    def _too_much(self, kept: list[tuple[int, Frame]]) -> bool:
+        return (
+            len(kept) > self._max_frames or sum(frame.nbytes for _, frame in kept) > self._max_bytes
+        )
