@@ -1,5 +1,6 @@
 """Generation: ask for the next token, append it, ask again."""
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch
@@ -10,6 +11,8 @@ from core.model import Transformer
 from core.tasks.base import PAD
 
 Choose = Callable[[Tensor], Tensor]
+
+GREEDY_BELOW = 1e-6  # divided by a smaller temperature, logits could overflow
 
 
 def greedy(logits: Float[Tensor, "batch vocab"]) -> Int[Tensor, " batch"]:
@@ -33,15 +36,15 @@ def sampler(
         generator: where the randomness comes from.
 
     Raises:
-        ValueError: a negative temperature, top_k below 1, top_p outside (0, 1].
+        ValueError: a temperature below 0 or infinite, top_k below 1, top_p outside (0, 1].
     """
-    if not temperature >= 0:
-        raise ValueError(f"temperature={temperature}: must be at least 0")
+    if not 0 <= temperature < math.inf:
+        raise ValueError(f"temperature={temperature}: must be at least 0, and finite")
     if top_k is not None and top_k < 1:
         raise ValueError(f"top_k={top_k}: must be at least 1")
     if top_p is not None and not 0 < top_p <= 1:
         raise ValueError(f"top_p={top_p}: must be above 0 and at most 1")
-    if temperature == 0:
+    if temperature < GREEDY_BELOW:
         return greedy
 
     def choose(logits: Float[Tensor, "batch vocab"]) -> Int[Tensor, " batch"]:

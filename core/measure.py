@@ -21,7 +21,7 @@ def seen_keys(
 
 
 def entropy_share(
-    weights: Weights, seen: Bool[Tensor, "batch heads query key"]
+    weights: Weights, seen: Bool[Tensor, "#batch #heads query key"]
 ) -> Float[Tensor, " heads"]:
     """Mean entropy of each head's rows, as a share of its maximum ln(visible keys): 0 to 1.
 
@@ -35,7 +35,7 @@ def entropy_share(
 
 
 def largest_weight(
-    weights: Weights, seen: Bool[Tensor, "batch heads query key"]
+    weights: Weights, seen: Bool[Tensor, "#batch #heads query key"]
 ) -> Float[Tensor, " heads"]:
     """Mean of each row's largest weight, over the rows with a choice."""
     return _mean_over_rows(weights.amax(-1), seen.sum(-1).expand(weights.shape[:-1]) > 1)
@@ -48,7 +48,7 @@ def _mean_over_rows(
     return torch.where(chosen, values, 0.0).sum((0, 2)) / count
 
 
-def score_spread(scaled: Weights, seen: Bool[Tensor, "batch heads query key"]) -> float:
+def score_spread(scaled: Weights, seen: Bool[Tensor, "#batch #heads query key"]) -> float:
     """Standard deviation of the scaled scores over the visible cells."""
     values = scaled[seen.expand_as(scaled)]
     return values.std(correction=0).item() if values.numel() else 0.0

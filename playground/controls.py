@@ -65,6 +65,7 @@ TITLES = {
 
 # The numbers offered where a field's legal range is wider than anyone needs.
 OFFERED: dict[str, tuple[Any, ...]] = {
+    "n_heads": tuple(range(1, MAX_HEADS + 1)),
     "d_model": (8, 16, 24, 32, 48, 64, 96, 128, 192, 256),
     "n_layers": (1, 2, 3, 4, 6, 8, 12),
     "d_ff": (None, 16, 32, 64, 128, 256, 512, 1024),
@@ -78,7 +79,7 @@ OFFERED: dict[str, tuple[Any, ...]] = {
 }
 
 FIRST = ("d_model", "n_heads", "n_layers", "scale", "position", "mask", "residual", "norm", "init")
-MORE_MODEL = ("d_ff", "ffn", "activation", "tie_embeddings", "pad_mask", "window")
+MORE_MODEL = ("d_ff", "ffn", "activation", "tie_embeddings", "pad_mask")
 MORE_TRAINING = (
     "steps", "lr", "batch_size", "optimizer", "weight_decay", "schedule", "warmup", "clip",
     "precision",
@@ -205,6 +206,10 @@ def _replaced() -> Iterator[str]:
     if (warmup := _present("warmup")) not in (legal := warmups_offered()):
         st.session_state.warmup = nearest(legal, warmup)
         yield f"`warmup={warmup}` must be below steps; {st.session_state.warmup} is used"
+    task, architecture = TASKS[_present("task")], _present("architecture")
+    if architecture not in task.architectures:
+        st.session_state.architecture = task.architectures[0]
+        yield f"`architecture={architecture}`: {why_not(task, architecture)}; {task.architectures[0]} is used"
 
 
 def _present(key: str) -> Any:
@@ -233,6 +238,10 @@ def why_heads() -> str:
     return f"each head gets d_model/n_heads columns of {_present('d_model')}{even}"
 
 
+def why_not(task: type[Task], architecture: str) -> str:
+    return f"task {task.name} has no such form, {task.refusals.get(architecture, '')}"
+
+
 def warmups_offered() -> list[int]:
     return [n for n in OFFERED["warmup"] if n < _present("steps")]
 
@@ -258,7 +267,7 @@ def _fit_architecture() -> None:
     if architecture not in task.architectures:
         st.session_state.architecture = task.architectures[0]
         st.toast(
-            f"architecture {architecture} → {task.architectures[0]}: {task.refusals.get(architecture)}"
+            f"architecture {architecture} → {task.architectures[0]}: {why_not(task, architecture)}"
         )
 
 

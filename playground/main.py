@@ -30,7 +30,8 @@ replaced = controls.check_link()
 page = st.navigation(PAGES, position="top")
 with st.sidebar:
     st.session_state.choice = controls.draw(bench().device)
-if replaced:
+first = st.session_state.setdefault("first_choice", st.session_state.choice)
+if replaced and st.session_state.choice == first:
     st.warning(
         "This link asked for something impossible. " + " ".join(f"{note}." for note in replaced)
     )

@@ -24,8 +24,8 @@ from playground.glossary import explain
 from playground.runs import Spec, Status, View
 from playground.workbench import Workbench
 
-STAGES = {"scores": "q·k", "scaled": "× scale", "masked": "+ mask", "weights": "softmax"}
-ALL_HEADS = "all"
+STAGES = {"scores": "q·k", "scaled": "·scale", "masked": "+mask", "weights": "softmax"}
+ALL_HEADS = "all heads"
 HEIGHT, PROJECTED = 430, 600  # pixels of the two main figures
 MOST_PREDICTIONS = 32  # columns in the picture of the predictions
 RECENT = 20  # steps in a mean of the training loss
@@ -49,7 +49,7 @@ def draw(bench: Workbench, projector: bool) -> None:
     verdict(spec, view, frames[-1], chance, floor)
     numbers(bench, view, frames[-1])
     height = PROJECTED if projector else HEIGHT
-    left, right = st.columns(2, gap="medium")
+    left, right = st.columns([1, 1.12], gap="medium")
     with left:
         curves(bench, view, chance, floor, height, projector)
     with right:
@@ -151,19 +151,21 @@ def maps(spec: Spec, frames: tuple[Frame, ...], height: int, projector: bool) ->
     """The attention maps at the chosen step, layer, head and stage; returns the frame shown."""
     frame = frame_at(frames, st.session_state.get("shown_step"), spec.training.steps)
     layers = {layer_title(name): attention for name, attention in frame.attention.items()}
-    heads = [ALL_HEADS, *(str(head + 1) for head in range(spec.model.n_heads))]
-    with st.container(horizontal=True, key="map_switches", vertical_alignment="bottom"):
+    heads = [ALL_HEADS, *(f"head {head + 1}" for head in range(spec.model.n_heads))]
+    with st.container(
+        horizontal=True, key="map_switches", vertical_alignment="center", gap="xsmall"
+    ):
         stage = st.segmented_control(
             "Stage", list(STAGES), default="weights", required=True, key="stage",
-            format_func=STAGES.get, bind="query-params",
+            format_func=STAGES.get, bind="query-params", label_visibility="collapsed",
             help="Follow the formula: q·k, times scale, plus mask, softmax.",
         )  # fmt: skip
         layer = st.selectbox(
-            "Layer", list(layers), key="layer", bind="query-params", width=110,
+            "Layer", list(layers), key="layer", bind="query-params", width=110, label_visibility="collapsed",
             help="Whose attention is shown.",
         )  # fmt: skip
         head = st.selectbox(
-            "Head", heads, key="head", bind="query-params", width=80,
+            "Head", heads, key="head", bind="query-params", width=115, label_visibility="collapsed",
             help="One head large, or all of the layer.",
         )  # fmt: skip
     attention: Attention = layers[layer]
@@ -179,14 +181,16 @@ def maps(spec: Spec, frames: tuple[Frame, ...], height: int, projector: bool) ->
         figure = attention_maps(values, *tokens, columns=columns, width=MAPS_WIDTH, **shared)
         live_plot(figure, key="attention", height=height, on_click=_choose_head, name="attention")
     else:
-        title = f"{layer}, head {head}"
-        figure = attention_map(values[int(head) - 1], *tokens, title=title, height=height, **shared)
+        title = f"{layer}, {head}"
+        figure = attention_map(
+            values[heads.index(head) - 1], *tokens, title=title, height=height, **shared
+        )
         live_plot(figure, key="attention", height=height, name="attention")
     return frame
 
 
 def _choose_head(click: Click) -> None:
-    st.session_state.head = str(click.trace + 1)
+    st.session_state.head = f"head {click.trace + 1}"
 
 
 def frame_at(frames: tuple[Frame, ...], step: int | None, total: int) -> Frame:

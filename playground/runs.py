@@ -53,8 +53,8 @@ GRACE = 20.0  # seconds a run outlives its visitor's session
 
 SLICE = 0.04  # seconds a run trains before the next one gets its turn
 FRAME_INTERVAL = 0.5  # seconds between frames, at least
-FRAME_SHARE, FRAME_CREDIT = 0.025, 0.1  # looking may take this share of training, plus seconds
-THOROUGH_SHARE, THOROUGH_CREDIT = 0.015, 0.02
+FRAME_SHARE, FRAME_CREDIT = 0.03, 0.25  # looking may take this share of training, plus seconds
+THOROUGH_SHARE, THOROUGH_CREDIT = 0.01, 0.02
 
 
 class Status(StrEnum):
@@ -424,6 +424,7 @@ class Run:
         self._steps = Series(3 + len(self._trainer.layers))
         self._layers = list(self._trainer.layers)
         self._look()
+        self._frame_seconds = 0.0  # the first look, which prepares the others, is free
 
     def _do_pause(self) -> None:
         if self._outcome is None:

@@ -53,6 +53,14 @@ def in_words(pairs: dict[str, tuple[Any, Any]]) -> str:
     )
 
 
+def before(pairs: dict[str, tuple[Any, Any]]) -> str:
+    """`scale sqrt_d_head, lr 0.001`: how things were, the name of a ghost."""
+    return ", ".join(
+        "the text before" if name == "text" else f"{name} {_short(old)}"
+        for name, (old, _) in pairs.items()
+    )
+
+
 def _short(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
@@ -106,7 +114,7 @@ class Workbench:
             self.said = f"Changed while it ran: {in_words(pairs)}."
             return
         moving = self.moving
-        self._retire(in_words({name: (new, old) for name, (old, new) in pairs.items()}))
+        self._retire(before(pairs))
         again = "Started again" if moving else "Press Play to train it"
         self.said = f"Changed: {in_words(pairs)}. {again}; the old curve stays for comparison."
         if moving:

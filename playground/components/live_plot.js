@@ -1,6 +1,7 @@
 // Draws a Plotly figure and keeps it: one newPlot when it appears, Plotly.react from then on.
 const { SCRIPT, PALETTE, NEUTRALS } = "CONSTANTS";
 const plots = new WeakMap();
+const themes = new Map();
 const decoder = new TextDecoder();
 
 // Once per page, from our own server. Streamlit's own scripts tell where the app is mounted.
@@ -10,7 +11,7 @@ function loadPlotly() {
     const base = own ? own.src.split("static/js/")[0] : new URL("./", location.href).href;
     const tag = document.createElement("script");
     tag.src = base + SCRIPT;
-    tag.onload = () => resolve(window.Plotly);
+    tag.onload = resolve;
     tag.onerror = () => {
       window.playgroundPlotly = undefined;
       tag.remove();
@@ -20,76 +21,80 @@ function loadPlotly() {
   }));
 }
 
-// [colour in the figure -> colour in the theme] and the layout that every figure starts from.
+// What each colour of the figure becomes in the visitor's theme, and the layout below all figures.
 function readTheme(root) {
   const css = getComputedStyle(root);
   const get = (name) => css.getPropertyValue(`--st-${name}`).trim();
-  const colours = {};
-  get("chart-categorical-colors").split(",").forEach((c, i) => PALETTE[i] && (colours[PALETTE[i]] = c));
-  const [text, back, grid] = [get("text-color"), get("background-color"), get("border-color")];
-  const soft = get("secondary-background-color");
-  const mix = (share) => mixed(text, back, share);
-  Object.assign(colours, {
-    [NEUTRALS.text]: text, [NEUTRALS.muted]: mix(0.68),
-    [NEUTRALS.grid]: grid, [NEUTRALS.hidden]: mix(0.16),
-  });
-  const axis = { gridcolor: mix(0.13), linecolor: mix(0.3), zerolinecolor: mix(0.3), automargin: false };
-  const template = { layout: {
-    font: { family: get("font"), color: text, size: 14 },
-    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-    xaxis: axis, yaxis: axis, hoverlabel: { bgcolor: soft, bordercolor: grid, font: { color: text } },
-    legend: { bgcolor: "rgba(0,0,0,0)" },
-    modebar: { bgcolor: "rgba(0,0,0,0)", color: mix(0.55), activecolor: text },
-  } };
-  return { colours, template, back, name: JSON.stringify([colours, template]) };
-}
+  const [text, back, soft, border] = ["text", "background", "secondary-background", "border"].map((n) => get(`${n}-color`));
+  const [font, palette] = [get("font"), get("chart-categorical-colors")];
+  const name = [text, back, soft, border, font, palette].join();
+  if (themes.has(name)) return themes.get(name);
 
-function mixed(over, under, share) {
-  const rgb = (c) => {
-    const probe = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d");
-    probe.fillStyle = c;
-    probe.fillRect(0, 0, 1, 1);
-    return probe.getImageData(0, 0, 1, 1).data;
+  const mix = mixer(text, back);
+  const colours = {
+    [NEUTRALS.text]: text, [NEUTRALS.muted]: mix(0.68), [NEUTRALS.grid]: border, [NEUTRALS.hidden]: mix(0.16),
   };
-  const [a, b] = [rgb(over), rgb(under)];
-  return `rgb(${[0, 1, 2].map((i) => Math.round(a[i] * share + b[i] * (1 - share))).join(",")})`;
+  palette.split(",").forEach((colour, i) => PALETTE[i] && (colours[PALETTE[i]] = colour.trim()));
+  const clear = "rgba(0,0,0,0)";
+  const axis = { gridcolor: mix(0.13), linecolor: mix(0.3), zerolinecolor: mix(0.3) };
+  const layout = {
+    font: { family: font, color: text, size: 14 }, paper_bgcolor: clear, plot_bgcolor: clear, xaxis: axis, yaxis: axis,
+    hoverlabel: { bgcolor: soft, bordercolor: border, font: { color: text } }, legend: { bgcolor: clear },
+    modebar: { bgcolor: clear, color: mix(0.55), activecolor: text },
+  };
+  const theme = { name, colours, back, template: { layout } };
+  themes.set(name, theme);
+  return theme;
 }
 
-function save(plot, format) {
-  const { data, layout } = plot.root.drawn;
-  const picture = { data, layout: { ...layout, paper_bgcolor: plot.theme.back } };
-  const { width, height } = plot.root._fullLayout;
-  window.Plotly.downloadImage(picture, { format, width, height, scale: format === "png" ? 3 : 1, filename: plot.payload.name });
+// share -> colour between two CSS colours, of whatever notation: a canvas reads them.
+function mixer(over, under) {
+  const pen = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d", { willReadFrequently: true });
+  const [a, b] = [over, under].map((colour) => {
+    pen.fillStyle = colour;
+    pen.fillRect(0, 0, 1, 1);
+    return pen.getImageData(0, 0, 1, 1).data;
+  });
+  return (share) => `rgb(${[0, 1, 2].map((i) => Math.round(a[i] * share + b[i] * (1 - share)))})`;
 }
 
-const DISK = { width: 24, height: 24, path: "M12 3v10l4-4 1.4 1.4L12 15.8 6.6 10.4 8 9l4 4V3zM4 18h16v2H4z" };
-const button = (plot, format) => ({
-  name: `save-${format}`, title: `Download ${format.toUpperCase()}`, icon: DISK, click: () => save(plot, format),
-});
+// On the next screen frames, for 30 ms of each at most: several messages draw the last one, a
+// hidden tab draws nothing, and the page stays answerable while many figures change.
+let queue = new Set();
+function later(plot) {
+  if (!queue.size) requestAnimationFrame(drawQueue);
+  queue.add(plot);
+}
+
+function drawQueue() {
+  const [todo, start] = [[...queue], performance.now()];
+  queue = new Set();
+  for (const plot of todo)
+    if (performance.now() - start > 30 || plot.root._dragging) later(plot);
+    else draw(plot);
+}
 
 function draw(plot) {
-  plot.frame = 0;
   const { root } = plot;
-  if (plot.gone || !plot.text || !window.Plotly) return;
-  if (!root.isConnected || !root.clientWidth || root._dragging) return later(plot);
+  // Out of sight: the ResizeObserver asks again.
+  if (plot.gone || !root.clientWidth || !window.Plotly) return;
   const theme = readTheme(root);
-  if (plot.drawnText === plot.text && plot.theme.name === theme.name) return;
-  plot.theme = theme;
+  if (plot.drawn === plot.text && plot.theme === theme) return;
+  const first = plot.drawn === undefined;
+  Object.assign(plot, { theme, drawn: plot.text, width: root.clientWidth });
   // The whole string must be a colour, so that no token of a text is taken for one.
-  const json = plot.text.replace(/"(#[0-9a-f]{6})"/g, (all, c) => (theme.colours[c] ? `"${theme.colours[c]}"` : all));
-  const { figure } = (plot.payload = JSON.parse(json));
+  const json = plot.text.replace(/"(#[0-9a-f]{6})"/g, (all, hex) => (theme.colours[hex] ? `"${theme.colours[hex]}"` : all));
+  const { figure: { data, layout }, ...about } = JSON.parse(json);
   // A hidden cell is null in JSON; undefined makes its hover say so instead of 0.
-  for (const { z } of figure.data) z?.forEach((row) => row.forEach((v, i) => v === null && (row[i] = undefined)));
-  const layout = { ...figure.layout, template: theme.template, autosize: true };
-  root.drawn = { data: figure.data, layout };
-  const first = !plot.drawnText;
-  plot.drawnText = plot.text;
-  root.setAttribute("aria-label", plot.payload.alt);
-  root.style.height = `${plot.payload.height}px`;
-  if (first) start(plot, figure.data, layout);
+  for (const { z } of data) z?.forEach((row) => row.forEach((v, i) => v === null && (row[i] = undefined)));
+  Object.assign(layout, { template: theme.template, autosize: true });
+  plot.about = about;
+  root.setAttribute("aria-label", about.alt);
+  root.style.height = `${about.height}px`;
+  if (first) start(plot, data, layout);
   // No config here: another config object would make plotly.js build the figure anew.
-  else window.Plotly.react(root, figure.data, layout);
-  // For tests: how often the figure was built (counted by what is there), how often changed.
+  else window.Plotly.react(root, data, layout);
+  // For tests: how often the figure was built (told by what stands there), how often changed.
   const container = root.querySelector(".svg-container");
   root.dataset.newplots = Number(root.dataset.newplots ?? 0) + (container !== plot.container);
   root.dataset.updates = Number(root.dataset.updates ?? -1) + 1;
@@ -98,42 +103,50 @@ function draw(plot) {
 
 function start(plot, data, layout) {
   const { root } = plot;
+  root.textContent = "";
   window.Plotly.newPlot(root, data, layout, {
     responsive: false, displaylogo: false, scrollZoom: false,
-    modeBarButtons: [[button(plot, "png"), button(plot, "svg")], ["zoom2d", "pan2d", "resetScale2d"]],
+    modeBarButtons: [[save(plot, "png"), save(plot, "svg")], ["zoom2d", "pan2d", "resetScale2d"]],
   });
   root.on("plotly_click", ({ points: [point] }) => {
-    if (!plot.payload.clickable || !point) return;
+    if (!plot.about.clickable || !point) return;
     const { curveNumber: trace, data: { name }, x, y, z = null } = point;
     plot.click({ trace, name, x, y, z });
   });
 }
 
-// On the next screen frame: several messages at once draw the last one; a hidden tab draws nothing.
-function later(plot) {
-  if (!plot.frame && !plot.gone) plot.frame = requestAnimationFrame(() => draw(plot));
+const ARROW_DOWN = { width: 24, height: 24, path: "M11 3h2v9l3.6-3.6 1.4 1.4-6 6-6-6 1.4-1.4 3.6 3.6zM4 18h16v2H4z" };
+function save(plot, format) {
+  const click = ({ data, layout, _fullLayout: { width, height } }) =>
+    window.Plotly.downloadImage(
+      { data, layout: { ...layout, paper_bgcolor: plot.theme.back } },
+      { format, width, height, scale: format === "png" ? 3 : 1, filename: plot.about.name },
+    );
+  return { name: `save-${format}`, title: `Download ${format.toUpperCase()}`, icon: ARROW_DOWN, click };
 }
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".live-plot");
   let plot = plots.get(root);
   if (!plot) {
-    plot = { root, theme: { name: "" } };
-    plots.set(root, plot);
+    plot = { root };
     plot.sizes = new ResizeObserver(() => {
-      if (plot.drawnText && root.clientWidth) window.Plotly.Plots.resize(root);
+      if (plot.drawn !== undefined && root.clientWidth && root.clientWidth !== plot.width) {
+        plot.width = root.clientWidth;
+        window.Plotly.Plots.resize(root);
+      }
+      later(plot);
     });
+    plots.set(root, plot);
     plot.sizes.observe(root);
   }
-  plot.gone = false;
   plot.text = decoder.decode(data);
   plot.click = (point) => setTriggerValue("click", point);
   loadPlotly().then(() => later(plot), (error) => (root.textContent = error.message));
   return () => {
     plot.gone = true;
-    cancelAnimationFrame(plot.frame);
     plot.sizes.disconnect();
     plots.delete(root);
-    if (plot.drawnText) window.Plotly.purge(root);
+    if (plot.drawn !== undefined) window.Plotly.purge(root);
   };
 }

@@ -147,7 +147,7 @@ def attention_map(
     stage: str = "weights",
     hidden: ArrayLike | None = None,
     title: str = "",
-    width: int = 560,
+    width: int = 500,
     height: int | None = None,
     projector: bool = False,
 ) -> Figure:
@@ -163,7 +163,7 @@ def attention_map(
         return empty_figure("no attention to show", height=height or 240, projector=projector)
     size = sizes(projector)
     left, right, top = 4 * size.font, 16, 2 * size.font + 4
-    bottom = 4 * size.font + _bar_height(size)
+    bottom = 3 * size.font + 6 + _bar_height(size)
     pitch = (min(width, 720) - left - right) / max(queries, keys)
     height = height or round(min(pitch * queries, 560) + top + bottom)
     pitch = min(pitch, (height - top - bottom) / queries)
@@ -303,10 +303,12 @@ def _frame(suffix: str, size: Sizes) -> dict[str, Any]:
 
 def _hatch(suffix: str, queries: int, keys: int) -> dict[str, Any]:
     """Stripes under the map, seen through the cells that the mask leaves empty."""
+    stripe = max(queries, keys) / 24
     source = (
-        f"data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {keys} {queries}'"
-        f" preserveAspectRatio='none'><pattern id='h' width='1' height='1' patternUnits='userSpaceOnUse'>"
-        f"<path d='M0 1L1 0' stroke='gray' stroke-opacity='.6' stroke-width='.12'/></pattern>"
+        "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' preserveAspectRatio='none' "
+        f"viewBox='0 0 {keys} {queries}'><pattern id='h' width='{stripe:.3f}' height='{stripe:.3f}' "
+        f"patternUnits='userSpaceOnUse'><path d='M0 {stripe:.3f}L{stripe:.3f} 0' stroke='gray' "
+        f"stroke-opacity='.6' stroke-width='{stripe / 8:.3f}'/></pattern>"
         f"<rect width='{keys}' height='{queries}' fill='url(%23h)'/></svg>"
     )
     return {

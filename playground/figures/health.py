@@ -21,6 +21,7 @@ from playground.figures.style import (
     run_dash,
     sizes,
     step_axis,
+    step_label,
 )
 
 
@@ -29,6 +30,7 @@ def gradient_chart(
     series: Mapping[str, Sequence[float]],
     *,
     total_steps: int | None = None,
+    width: int = 500,
     height: int = 320,
     projector: bool = False,
 ) -> Figure:
@@ -44,7 +46,7 @@ def gradient_chart(
     ]
     last = [f"{name} {values[-1]:.2g}" for name, values in series.items() if len(values)]
     alt = "Gradient norm per layer. " + ("Now: " + ", ".join(last) if last else "Nothing yet") + "."
-    layout = _layout(alt, height, projector, "gradients", steps, total_steps)
+    layout = _layout(alt, data, width, height, projector, "gradients", steps, total_steps)
     layout["yaxis"] = {
         "title": {"text": "gradient norm"},
         "type": "log",
@@ -62,6 +64,7 @@ def entropy_chart(
     *,
     labels: Sequence[str] | None = None,
     total_steps: int | None = None,
+    width: int = 500,
     height: int = 320,
     projector: bool = False,
 ) -> Figure:
@@ -85,7 +88,7 @@ def entropy_chart(
     alt = "Entropy of the attention weights, as a share of its maximum, and mean largest weight."
     for head in range(heads):
         alt += f" {names[head]}: {panels[0][-1, head]:.2f} and {panels[1][-1, head]:.2f}."
-    layout = _layout(alt, height, projector, "entropy", steps, total_steps)
+    layout = _layout(alt, data, width, height, projector, "entropy", steps, total_steps)
     size = sizes(projector)
     layout["margin"]["t"] = 2 * size.font
     layout["margin"]["l"] = 3 * size.font
@@ -93,7 +96,7 @@ def entropy_chart(
     layout["xaxis2"] = layout["xaxis"] | {"domain": [0.55, 1], "anchor": "y2"}
     layout["xaxis"] |= {"domain": [0, 0.45]}
     layout |= {"yaxis": share, "yaxis2": share | {"anchor": "x2"}}
-    layout["annotations"] = [
+    layout["annotations"] += [step_label(projector, "2")] + [
         {
             "text": text,
             "xref": f"x{axes} domain",
@@ -116,6 +119,7 @@ def spread_chart(
     *,
     theory_label: str = "theory",
     total_steps: int | None = None,
+    width: int = 500,
     height: int = 320,
     projector: bool = False,
 ) -> Figure:
@@ -132,7 +136,7 @@ def spread_chart(
     ]
     now = [f"{name} {values[-1]:.2f}" for name, values in measured.items() if len(values)]
     alt = "Spread of the attention scores. " + ("Now: " + ", ".join(now) if now else "Nothing yet")
-    layout = _layout(alt + ".", height, projector, "spread", steps, total_steps)
+    layout = _layout(alt + ".", data, width, height, projector, "spread", steps, total_steps)
     layout["yaxis"] = {
         "title": {"text": "spread of the scores"},
         "rangemode": "tozero",
@@ -172,22 +176,25 @@ def _line(
 
 def _layout(
     alt: str,
+    data: Sequence[dict[str, Any]],
+    width: int,
     height: int,
     projector: bool,
     revision: str,
     steps: Sequence[int],
     total_steps: int | None,
 ) -> dict[str, Any]:
-    size = sizes(projector)
-    return base_layout(alt, height, projector, revision) | {
+    names = [trace["name"] for trace in data if trace.get("showlegend", True)]
+    return {
+        **base_layout(alt, height, projector, revision),
+        **legend_below(names, width, projector),
         "hovermode": "x unified",
-        "margin": {"l": size.font * 5, "r": 16, "t": 12, "b": size.font * 6},
-        "legend": legend_below(projector),
         "xaxis": step_axis(max(total_steps or 0, *steps[-1:], 1)),
+        "annotations": [step_label(projector)],
     }
 
 
 def _or_empty(data: list, layout: dict[str, Any], steps: Sequence[int]) -> Figure:
     if not len(steps):
-        layout.setdefault("annotations", []).append(note("no steps yet"))
+        layout["annotations"].append(note("no steps yet"))
     return {"data": data, "layout": layout}

@@ -22,6 +22,7 @@ from playground.figures.style import (
     run_colour,
     sizes,
     step_axis,
+    step_label,
 )
 
 SMOOTHING = 0.9
@@ -69,6 +70,7 @@ def loss_chart(
     log: bool = False,
     show_lr: bool = False,
     total_steps: int | None = None,
+    width: int = 500,
     height: int = 380,
     projector: bool = False,
 ) -> Figure:
@@ -82,6 +84,7 @@ def loss_chart(
         log: logarithmic loss axis.
         show_lr: the learning rate of the runs that are no ghosts, on a second axis.
         total_steps: right end of the step axis, so that the curve is seen to advance.
+        width: pixels the figure will about have, for the rows of the legend.
     """
     size = sizes(projector)
     data: list[dict[str, Any]] = []
@@ -95,27 +98,25 @@ def loss_chart(
     data += [reference_line(value, end, projector) for _, value, _ in lines]
 
     layout = base_layout(_alt(curves, chance, floor, marks), height, projector, "loss")
-    above = MARK_ROWS * (size.small + 6) if marks else 12
+    shown = [trace["name"] for trace in data if trace.get("showlegend", True)]
+    layout |= legend_below(shown, width, projector)
+    if marks:
+        layout["margin"]["t"] = MARK_ROWS * (size.small + 6)
     layout |= {
         "hovermode": "x unified",
-        "margin": {
-            "l": size.font * 4,
-            "r": size.font * 5 if show_lr else 16,
-            "t": above,
-            "b": size.font * 5,
-        },
-        "legend": legend_below(projector),
         "xaxis": step_axis(end),
         "yaxis": {"title": {"text": "loss (nats)"}, "zeroline": False},
         "shapes": [_mark_line(step, size) for step, _ in marks],
-        "annotations": [
+        "annotations": [step_label(projector)]
+        + [
             reference_label(label, value, projector, side=side, log=log)
             for label, value, side in lines
         ]
         + [_mark_label(i, step, text, end, size) for i, (step, text) in enumerate(marks)],
     }
-    layout["yaxis"] |= {"type": "log", "dtick": 1} if log else {"rangemode": "tozero"}
+    layout["yaxis"] |= {"type": "log"} if log else {"rangemode": "tozero"}
     if show_lr:
+        layout["margin"]["r"] = 5 * size.font
         layout["yaxis2"] = {
             "title": {"text": "learning rate"},
             "overlaying": "y",

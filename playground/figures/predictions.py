@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from playground.figures.style import (
     RIGHT,
     RIGHT_MARK,
+    TEXT,
     WEIGHTS_SCALE,
     WRONG,
     WRONG_MARK,
@@ -47,7 +48,7 @@ def prediction_chart(
     positions, guesses = shares.shape
     size = sizes(projector)
     right = [row[0] == target for row, target in zip(candidates, targets, strict=True)]
-    left, top, bottom = 6 * size.font, 2 * size.font + 8, 3 * size.font + 8
+    left, top, bottom = 6 * size.font, round(1.8 * size.font), 3 * size.font + 8
     pitch = (width - left - 16) / positions
     with_share = pitch >= 2.6 * size.small
     text_size = int(max(min(size.font, pitch * 0.7), 7))
@@ -55,7 +56,7 @@ def prediction_chart(
 
     layout = base_layout(
         _alt(inputs, candidates, shares, targets, right),
-        round((guesses + 1.3) * row_height + top + bottom),
+        round((guesses + 1.2) * row_height + top + bottom),
         projector,
         f"predictions {positions} {guesses}",
     )
@@ -65,6 +66,9 @@ def prediction_chart(
             "text": f"{sum(right)} of {positions} right",
             "x": 0,
             "xref": "paper",
+            "y": 1,
+            "yref": "paper",
+            "yanchor": "bottom",
             "font": {"size": size.font},
         },
         "coloraxis": {"colorscale": WEIGHTS_SCALE, "cmin": 0, "cmax": 1, "showscale": False},
@@ -76,13 +80,15 @@ def prediction_chart(
             "tick0": 0,
             "dtick": 1,
             "tickangle": 0,
+            "ticks": "",
             "showgrid": False,
             "zeroline": False,
         },
         "yaxis": {
-            "range": [guesses - 0.5, -1.8],
+            "range": [guesses - 0.5, -1.7],
             "tickvals": list(range(-1, guesses)),
             "ticktext": ["wanted", *(f"guess {k + 1}" for k in range(guesses))],
+            "ticks": "",
             "showgrid": False,
             "zeroline": False,
         },
@@ -100,8 +106,8 @@ def prediction_chart(
         "texttemplate": "%{text}<br>%{z:.0%}" if with_share else "%{text}",
         "textfont": {"size": text_size},
         "coloraxis": "coloraxis",
-        "xgap": 2,
-        "ygap": 2,
+        "xgap": 2 * size.line,
+        "ygap": 2 * size.line,
         "hovertemplate": "position %{x:d}, “%{text}”<br><b>%{z:.2%}</b><extra></extra>",
     }
     return {"data": [cells, _verdicts(targets, right, text_size, pitch)], "layout": layout}
@@ -131,11 +137,11 @@ def _verdicts(
 def _frame(x: int, y: int, width: float) -> dict[str, Any]:
     return {
         "type": "rect",
-        "x0": x - 0.47,
-        "x1": x + 0.47,
-        "y0": y - 0.46,
-        "y1": y + 0.46,
-        "line": {"color": RIGHT, "width": width},
+        "x0": x - 0.5,
+        "x1": x + 0.5,
+        "y0": y - 0.5,
+        "y1": y + 0.5,
+        "line": {"color": TEXT, "width": width},
     }
 
 

@@ -95,21 +95,47 @@ def token_labels(tokens: Sequence[str]) -> dict[str, str]:
     return {str(i): escape(token) for i, token in enumerate(tokens)}
 
 
-def legend_below(projector: bool) -> dict[str, Any]:
-    """Legend in one or two lines under the step axis."""
+def legend_below(names: Sequence[str], width: int, projector: bool) -> dict[str, Any]:
+    """Legend under the step axis, with the bottom margin that makes room for it.
+
+    Plotly sets the entries in columns as wide as the widest; the estimate here does the same.
+    """
+    font = sizes(projector).small + (0 if projector else 1)
+    widest = max(map(len, names), default=0) * 0.55 * font + 50
+    columns = max(int((width - 4 * font) // widest), 1)
+    rows = -(-len(names) // columns)
     return {
-        "orientation": "h",
-        "x": 0,
-        "y": 0,
-        "yref": "container",
-        "yanchor": "bottom",
-        "font": {"size": sizes(projector).small + (0 if projector else 1)},
+        "margin": {"l": 5 * font, "r": 16, "t": 12, "b": round(2.2 * font + 1.85 * font * rows)},
+        "legend": {
+            "orientation": "h",
+            "x": 0,
+            "y": 0,
+            "yref": "container",
+            "yanchor": "bottom",
+            "font": {"size": font},
+        },
     }
 
 
 def step_axis(end: float) -> dict[str, Any]:
     """Axis of the training steps, from 0 to `end`."""
-    return {"title": {"text": "step", "standoff": 4}, "range": [0, max(end, 1)], "zeroline": False}
+    return {"range": [0, max(end, 1)], "zeroline": False}
+
+
+def step_label(projector: bool, axes: str = "") -> dict[str, Any]:
+    """The word "step" to the left of the axis' first number: it needs no row of its own."""
+    return {
+        "text": "step",
+        "xref": f"x{axes} domain",
+        "yref": f"y{axes} domain",
+        "x": 0,
+        "y": 0,
+        "xanchor": "right",
+        "yanchor": "top",
+        "xshift": -10,
+        "showarrow": False,
+        "font": {"size": sizes(projector).small, "color": MUTED},
+    }
 
 
 def reference_line(value: float, end: float, projector: bool, axes: str = "") -> dict[str, Any]:
@@ -143,6 +169,7 @@ def reference_label(
         # Annotations count in powers of ten on a log axis.
         "y": math.log10(max(value, 1e-12)) if log else value,
         "yanchor": side,
+        "yshift": 2 if side == "bottom" else -2,
         "showarrow": False,
         "font": {"size": sizes(projector).small, "color": MUTED},
     }

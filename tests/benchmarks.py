@@ -1,0 +1,562 @@
+"""How fast it is, in ratios: `python -m tests.benchmarks`, or `--only step` for one part.
+
+What is compared runs in turn in one process, in short blocks: whatever else the machine does
+slows all of it. A ratio is the median over the rounds, each against its own round.
+"""
+
+import argparse
+import asyncio
+import copy
+import gc
+import logging
+import os
+import platform
+import random
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import cycle, islice
+from pathlib import Path
+from shutil import which
+from statistics import median
+from typing import Any, NamedTuple
+
+import streamlit
+import torch
+from streamlit.testing.v1 import AppTest
+from torch import Tensor, nn
+
+from core.attention import attention
+from core.config import ModelConfig, TrainConfig
+from core.device import choose_device
+from core.masks import Bias
+from core.tasks import TASKS, Task
+from core.tasks.base import PAD
+from core.train import Trainer
+from playground.app import app, lifespan
+from playground.runs import RUNS, Run, Runs, Spec
+from playground.workbench import Workbench
+
+ROOT = Path(__file__).resolve().parents[1]
+FOREVER = 1_000_000  # steps: no run ends while it is measured
+
+
+class Row(NamedTuple):
+    """One line of the table."""
+
+    what: str
+    measured: str
+    goal: str = ""
+
+
+def against(ratio: float, goal: float, below: bool = False) -> str:
+    """What is required of a ratio, and whether this one fulfils it."""
+    good = ratio < goal if below else ratio >= goal
+    return f"{'<' if below else '≥'} {goal:g}: {'yes' if good else 'NO'}"
+
+
+# --- timing -------------------------------------------------------------------------------
+
+
+def wait_for_device() -> None:
+    """Until what was handed to an accelerator is done."""
+    if torch.accelerator.is_available():
+        torch.accelerator.synchronize()
+
+
+def seconds_per_call(call: Callable[[], Any], block: float) -> float:
+    """Mean over as many calls as fit into `block` seconds, at least one."""
+    start, calls = time.perf_counter(), 0
+    while calls == 0 or time.perf_counter() - start < block:
+        call()
+        calls += 1
+    wait_for_device()
+    return (time.perf_counter() - start) / calls
+
+
+def interleaved(
+    calls: dict[str, Callable[[], Any]], rounds: int, block: float = 0.2
+) -> dict[str, list[float]]:
+    """Seconds per call, one number a round; in each round all take their turn, in any order."""
+    for call in calls.values():
+        seconds_per_call(call, block / 3)
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    order, shuffle = list(calls), random.Random(0).shuffle
+    for _ in range(rounds):
+        shuffle(order)
+        for name in order:
+            times[name].append(seconds_per_call(calls[name], block))
+    return times
+
+
+def ratio(times: dict[str, list[float]], above: str, below: str) -> float:
+    return median(a / b for a, b in zip(times[above], times[below], strict=True))
+
+
+def milliseconds(seconds: list[float]) -> str:
+    return f"{1e3 * median(seconds):.2f} ms"
+
+
+# --- a training step ----------------------------------------------------------------------
+
+
+class Size(NamedTuple):
+    """A model on a task, in the proportions of a demonstration or of a small language model."""
+
+    model: ModelConfig
+    task: Task
+    training: TrainConfig
+
+    def __str__(self) -> str:
+        config, training = self.model, self.training
+        return (
+            f"d_model {config.d_model} × {config.n_layers} layers, "
+            f"{training.batch_size} × {config.max_len} tokens"
+        )
+
+
+def size(task: Task, batch_size: int, **knobs: Any) -> Size:
+    training = TrainConfig(batch_size=batch_size, steps=FOREVER)
+    return Size(ModelConfig.for_task(task, **knobs), task, training)
+
+
+def small() -> Size:
+    return size(TASKS["reverse"](length=12), 32, d_model=64, n_layers=2)
+
+
+def large() -> Size:
+    return size(TASKS["text"](length=64), 12, d_model=128, n_layers=4)
+
+
+class ReadyMade(nn.Module):
+    """PyTorch's own block behind our block's interface, with the weights of ours."""
+
+    def __init__(self, config: ModelConfig, block: nn.Module) -> None:
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(
+            config.d_model, config.n_heads, config.d_hidden, dropout=0.0,
+            activation=config.activation, batch_first=True, norm_first=config.norm == "pre",
+        )  # fmt: skip
+        ours = list(copy.deepcopy(block).parameters())
+        for theirs, weights in zip(self._in_our_order(), ours, strict=True):
+            theirs.data = weights.data
+
+    def _in_our_order(self) -> Iterator[nn.Parameter]:
+        attn = self.layer.self_attn
+        yield from (attn.in_proj_weight, attn.in_proj_bias)
+        for module in ("self_attn.out_proj", "norm1", "linear1", "linear2", "norm2"):
+            yield from self.layer.get_submodule(module).parameters()
+
+    def forward(self, x: Tensor, masks: tuple[Tensor, Tensor], trace: Any) -> Tensor:
+        return self.layer(x, *masks)
+
+
+def ready_made(ours: Size) -> Trainer:
+    """Our trainer, whose blocks are `nn.TransformerEncoderLayer` and whose AdamW is plain.
+
+    Embedding, head, loss, batches, clipping and norms are ours. The causal mask is made once, of
+    the type that the layer need not convert.
+    """
+    config, training = ours.model, ours.training
+    trainer = Trainer(config, ours.task, training)
+    model, device = trainer.model, trainer.device.name
+    model.blocks = nn.ModuleList(ReadyMade(config, block) for block in model.blocks).to(device)
+    causal = nn.Transformer.generate_square_subsequent_mask(config.max_len, device=device)
+
+    def masks(tokens: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        return causal, torch.zeros_like(tokens, dtype=x.dtype).masked_fill_(
+            tokens == PAD, -torch.inf
+        )
+
+    model.bias = masks
+    trainer.parameters = list(model.parameters())
+    trainer.optimizer = torch.optim.AdamW(
+        trainer.parameters, lr=training.lr, weight_decay=training.weight_decay
+    )
+    trainer._prepare_layers()
+    return trainer
+
+
+def benchmark_step(repeats: int) -> Iterator[Row]:
+    """Our training step against the same model of ready-made parts."""
+    for chosen in (small(), large()):
+        ours, theirs = Trainer(*chosen), ready_made(chosen)
+        apart = max(abs(ours.step().loss - theirs.step().loss) for _ in range(3))
+        assert apart < 1e-3, f"not the same model: the losses are {apart} apart"
+        times = interleaved({"ours": ours.step, "theirs": theirs.step}, 5 * repeats)
+        found = ratio(times, "ours", "theirs")
+        yield Row(
+            f"{chosen}: ours / nn.TransformerEncoderLayer",
+            f"{found:.2f}   ({milliseconds(times['ours'])} / {milliseconds(times['theirs'])})",
+            against(found, 1.0, below=True),
+        )
+
+
+class Products:
+    """The bare matrix products of a training step, forward and backward, into kept memory."""
+
+    def __init__(self, chosen: Size, device: str) -> None:
+        config, batch_size = chosen.model, chosen.training.batch_size
+        self.products: list[tuple[Tensor, Tensor, Tensor]] = []
+        self.device = device
+        tokens, width, hidden = batch_size * config.max_len, config.d_model, config.d_hidden
+        linear = ((width, 3 * width), (width, width), (width, hidden), (hidden, width))
+        heads, length = batch_size * config.n_heads, config.max_len
+        for _ in range(config.n_layers):
+            for n_in, n_out in linear:
+                self.backed((tokens, n_in), (n_in, n_out))
+            self.backed((heads, length, config.d_head), (heads, config.d_head, length))
+            self.backed((heads, length, length), (heads, length, config.d_head))
+        self.backed((tokens, width), (width, config.vocab_size))
+
+    def backed(self, a: tuple[int, ...], b: tuple[int, ...]) -> None:
+        """a @ b, and the two products that its gradient needs."""
+        left, right = (torch.randn(shape, device=self.device) for shape in (a, b))
+        grad = torch.randn(*a[:-1], b[-1], device=self.device)
+        for x, y in ((left, right), (grad, right.mT), (left.mT, grad)):
+            self.products.append((x, y, torch.empty_like(x @ y)))
+
+    def __call__(self) -> None:
+        for x, y, out in self.products:
+            torch.matmul(x, y, out=out)
+
+
+def benchmark_floor(repeats: int) -> Iterator[Row]:
+    """Our training step against the matrix products in it."""
+    for chosen in (small(), large()):
+        trainer = Trainer(*chosen)
+        products = Products(chosen, trainer.device.name)
+        times = interleaved({"step": trainer.step, "products": products}, 3 * repeats)
+        yield Row(
+            f"{chosen}: step / its matrix products",
+            f"{ratio(times, 'step', 'products'):.2f}   "
+            f"({milliseconds(times['step'])} / {milliseconds(times['products'])})",
+        )
+
+
+def benchmark_growth(repeats: int) -> Iterator[Row]:
+    """Time and memory of a step as length and width double."""
+    lengths = [(f"length {n}", size(text(n), 8, d_model=64)) for n in (64, 128, 256, 512)]
+    widths = [(f"d_model {n}", size(text(64), 8, d_model=n)) for n in (64, 128, 256, 512)]
+    for title, sizes in (("batch 8, d_model 64", lengths), ("batch 8, length 64", widths)):
+        trainers = {name: Trainer(*chosen) for name, chosen in sizes}
+        steps = {name: trainer.step for name, trainer in trainers.items()}
+        parts = {f"{name} attention": AttentionOnly(t) for name, t in trainers.items()}
+        times = interleaved(steps | parts, repeats, block=0.1)
+        before = None
+        for name, trainer in trainers.items():
+            now = median(times[name]), float(memory(trainer))
+            share = ratio(times, f"{name} attention", name)
+            grown = [f"  ×{a / b:.1f}" for a, b in zip(now, before or now, strict=True)]
+            yield Row(
+                f"{title}: {name}",
+                f"{1e3 * now[0]:8.1f} ms{grown[0]}   {now[1] / 1e6:7.1f} MB{grown[1]}   "
+                f"attention {share:.0%} of the time",
+            )
+            before = now
+
+
+def text(length: int) -> Task:
+    return TASKS["text"](source="grammar", length=length)
+
+
+class AttentionOnly:
+    """The attention of all layers, forward and backward, without the products around it."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        config, size = trainer.model_config, trainer.config.batch_size
+        shape = size, config.n_heads, config.max_len, config.d_head
+        tokens = torch.ones(size, config.max_len, dtype=torch.long, device=trainer.device.name)
+        self.layers, self.scale = config.n_layers, config.d_head**-0.5
+        self.qkv = [torch.randn(shape, device=tokens.device, requires_grad=True) for _ in range(3)]
+        self.bias: Bias = trainer.model.bias(tokens, self.qkv[0])
+        self.grad = torch.randn(shape, device=tokens.device)
+
+    def __call__(self) -> None:
+        for _ in range(self.layers):
+            z = attention(*self.qkv, self.bias, self.scale)
+            torch.autograd.grad(z, self.qkv, self.grad)
+
+
+def memory(trainer: Trainer) -> int:
+    """Bytes of the weights, their gradients and moments, and what forward keeps for backward."""
+    kept: dict[int, int] = {}
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        trainer.step()
+    weights = {p.untyped_storage().data_ptr() for p in trainer.parameters}
+    activations = sum(n for place, n in kept.items() if place not in weights)
+    return activations + 4 * sum(p.nbytes for p in trainer.parameters)
+
+
+# --- runs and pages -----------------------------------------------------------------------
+
+
+def default_spec(seed: int = 0) -> Spec:
+    """The Playground's defaults, without an end."""
+    task = TASKS["reverse"]()
+    return Spec(ModelConfig.for_task(task), task, TrainConfig(steps=FOREVER, seed=seed))
+
+
+def wait_until(true: Callable[[], bool], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > end:
+            raise TimeoutError(f"nothing within {seconds} s")
+        time.sleep(0.005)
+
+
+def steps_done(runs: list[Run]) -> list[int]:
+    return [len(run.view().loss) for run in runs]
+
+
+def trained_in(seconds: float, runs: list[Run]) -> list[float]:
+    """Steps per second of each run, over so many seconds."""
+    before, start = steps_done(runs), time.perf_counter()
+    time.sleep(seconds)
+    after, passed = steps_done(runs), time.perf_counter() - start
+    return [(b - a) / passed for a, b in zip(before, after, strict=True)]
+
+
+@contextmanager
+def training(runs: Runs, owner: str, count: int = 1) -> Iterator[list[Run]]:
+    """Runs at the defaults that train until the end of the block."""
+    started = [runs.start(owner, default_spec(seed)) for seed in range(count)]
+    try:
+        wait_until(lambda: min(steps_done(started)) > 20)
+        yield started
+    finally:
+        for run in started:
+            runs.discard(run)
+        gc.collect()
+
+
+def let(runs: list[Run], train: bool) -> None:
+    """Let runs train, or rest; returns when they do."""
+    for run in runs:
+        run.play() if train else run.pause()
+    wait_until(lambda: all(run.view().live is train for run in runs))
+
+
+def watched_page() -> None:
+    """What a page does at each look: read the run, build every figure, hand them over as JSON."""
+    import streamlit as st
+
+    from playground import panels
+
+    panels.draw(st.session_state.bench, False)
+
+
+def benchmark_watch(repeats: int) -> Iterator[Row]:
+    """One run, with a page that looks twice a second and with nobody looking."""
+    bench, window, work = Workbench("watched"), 3.0, []
+    with training(RUNS, "watched") as runs:
+        bench.spec, bench.run = runs[0].view().spec, runs[0]
+        page = AppTest.from_function(watched_page, default_timeout=60)
+        page.session_state["bench"] = bench
+        assert not page.run().exception
+        rates: dict[bool, list[float]] = {False: [], True: []}
+        for watching in islice(cycle((False, True, True, False)), 4 * repeats):
+            before, start = steps_done(runs)[0], time.perf_counter()
+            for tick in range(1, 1 + int(2 * window)):
+                if watching:
+                    work.append(seconds_per_call(page.run, 0))
+                time.sleep(max(0.0, start + tick / 2 - time.perf_counter()))
+            passed = time.perf_counter() - start
+            rates[watching].append((steps_done(runs)[0] - before) / passed)
+    found = median(a / b for a, b in zip(rates[True], rates[False], strict=True))
+    yield Row(
+        "steps/s watched at 2 Hz / unwatched",
+        f"{found:.2f}   ({median(rates[True]):.0f} / {median(rates[False]):.0f}; "
+        f"a look takes {milliseconds(work)})",
+        against(found, 0.95),
+    )
+
+
+def turns() -> Iterator[Callable[[AppTest], Any]]:
+    """Knobs to turn, one after the other; the seed sees to it that no answer is a known one."""
+    choices = {
+        "scale": ("none", "sqrt_d_head"), "norm": ("pre", "post"), "position": ("learned", "sinusoidal"),
+        "mask": ("none", "causal"), "init": ("gpt2", "xavier"), "n_layers": (3, 2),
+    }  # fmt: skip
+    seed = 0
+    while True:
+        for values in zip(*choices.values(), strict=True):
+            for key, value in zip(choices, values, strict=True):
+                yield lambda page, key=key, value=value: page.get_by_key(key).set_value(value)
+        seed += 1
+        yield lambda page, seed=seed: page.get_by_key("seed").set_value(seed)
+
+
+def benchmark_knob(repeats: int) -> Iterator[Row]:
+    """From a turned knob to the new figures on the server, the whole app's page included."""
+    page = AppTest.from_file(str(ROOT / "playground" / "main.py"), default_timeout=60).run()
+    assert not page.exception, page.exception
+    times: dict[bool, list[float]] = {False: [], True: []}
+    with training(RUNS, "somebody else") as (run,):
+        for i, turn in enumerate(islice(turns(), 16 * repeats)):
+            if i % 4 == 0:
+                busy = i % 8 == 4
+                let([run], train=busy)
+            turn(page)
+            times[busy].append(seconds_per_call(page.run, 0))
+            assert not page.exception, page.exception
+    yield Row(
+        "knob → new figures, nothing trains", milliseconds(times[False]), "about 60 ms is good"
+    )
+    yield Row("knob → new figures, beside a run", milliseconds(times[True]), "about 150 ms is good")
+
+
+def benchmark_crowd(repeats: int, count: int = 30) -> Iterator[Row]:
+    """Many runs at once: nothing is lost on the whole, and nobody is left behind."""
+    pool = Runs()
+    alone, together = [], []
+    with training(pool, "crowd", count) as runs:
+        for _ in range(repeats):
+            together.append(trained_in(6.0, runs))
+            let(runs[1:], train=False)
+            alone += trained_in(3.0, runs[:1])
+            let(runs[1:], train=True)
+    pool.close()
+    total = median(sum(rates) / one for rates, one in zip(together, alone, strict=True))
+    totals = [sum(rates) for rates in zip(*together, strict=True)]
+    yield Row(
+        f"steps/s of {count} runs at once / of one alone",
+        f"{total:.2f}   ({median(map(sum, together)):.0f} / {median(alone):.0f})",
+        against(total, 0.9),
+    )
+    fair = min(totals) / max(totals)
+    yield Row("smallest share / largest", f"{fair:.2f}", against(fair, 0.8))
+
+
+# --- in a real browser --------------------------------------------------------------------
+
+
+@contextmanager
+def served() -> Iterator[str]:
+    """The app on a free port: its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-m", "streamlit", "run", "playground/app.py",
+               "--server.headless", "true", "--server.port", str(port)]  # fmt: skip
+    server = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        wait_until(lambda: answers(f"{address}/_stcore/health"))
+        yield address
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def answers(address: str) -> bool:
+    try:
+        return urllib.request.urlopen(address, timeout=5).status == 200
+    except OSError:
+        return False
+
+
+# Resolves with the milliseconds from the click to the frame on which the maps are drawn anew.
+CLICK = """([key, label]) => new Promise((resolve, reject) => {
+  const plot = document.querySelector(".st-key-attention .live-plot")
+  const button = [...document.querySelectorAll(`.st-key-${key} button`)].find(
+    (one) => one.textContent.trim() === label)
+  const old = plot.data[0].z, start = performance.now()
+  const drawn = () => {
+    if (plot.data[0].z === old) return
+    plot.removeListener("plotly_afterplot", drawn)
+    requestAnimationFrame(() => resolve(performance.now() - start))
+  }
+  plot.on("plotly_afterplot", drawn)
+  setTimeout(() => reject(new Error("not drawn anew within 20 s")), 20000)
+  button.click()
+})"""
+
+
+def benchmark_browser(repeats: int) -> Iterator[Row]:
+    """From a click on a knob to the redrawn maps in headless Chromium."""
+    what = "click → redraw in Chromium"
+    try:
+        from playwright.sync_api import Error, sync_playwright
+    except ImportError:
+        yield Row(what, "skipped: playwright is not installed")
+        return
+    times = []
+    with sync_playwright() as playwright:
+        try:
+            chromium = playwright.chromium.launch(executable_path=which("chromium"))
+        except Error as error:
+            yield Row(what, f"skipped: no Chromium ({str(error).splitlines()[0]})")
+            return
+        with served() as address:
+            page = chromium.new_page(viewport={"width": 1440, "height": 1000})
+            page.goto(address)
+            page.wait_for_selector(".st-key-attention .main-svg", timeout=60_000)
+            for norm in islice(cycle(("pre", "post")), 2 + 4 * repeats):
+                page.wait_for_timeout(500)
+                times.append(page.evaluate(CLICK, ["norm", norm]) / 1e3)
+        chromium.close()
+    yield Row(what, milliseconds(times[2:]))
+
+
+BENCHMARKS: dict[str, Callable[[int], Iterator[Row]]] = {
+    "step": benchmark_step,
+    "floor": benchmark_floor,
+    "watch": benchmark_watch,
+    "knob": benchmark_knob,
+    "browser": benchmark_browser,
+    "crowd": benchmark_crowd,
+    "growth": benchmark_growth,
+}
+
+
+def as_the_app_does() -> None:
+    """What the server sets once for its process: threads, allocator, switching, collection."""
+
+    async def start() -> None:
+        async with lifespan(app):
+            pass
+
+    asyncio.run(start())
+
+
+def cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", action="append", choices=BENCHMARKS, help="this part only")
+    parser.add_argument("--repeats", type=int, default=2, help="more of them, less noise")
+    chosen = parser.parse_args(arguments)
+    as_the_app_does()
+    logging.getLogger("streamlit").setLevel(logging.ERROR)
+    load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
+    print(
+        f"{choose_device().words}; {cpu()}, {os.cpu_count()} cores{load}\n"
+        f"Python {platform.python_version()}, torch {torch.__version__} on "
+        f"{torch.get_num_threads()} threads, streamlit {streamlit.__version__}\n"
+    )
+    for name in chosen.only or BENCHMARKS:
+        for row in BENCHMARKS[name](chosen.repeats):
+            print(f"{name:8}  {row.what:72}  {row.measured:58}  {row.goal}".rstrip(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

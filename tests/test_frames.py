@@ -1,0 +1,213 @@
+"""Frames: what a page shows of a model is what the model computes."""
+
+import gc
+import weakref
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+from core.config import ModelConfig, TrainConfig
+from core.tasks import IGNORED, TASKS, Batch
+from core.train import Trainer
+from playground.frames import MAX_PROBE, STAGES, Album, Frame, look_closer, take_frame
+
+SMALL = {"d_model": 16, "n_heads": 2, "n_layers": 1}
+
+
+def trainer_for(task, architecture="decoder", training=None, **knobs):
+    model = ModelConfig.for_task(task, architecture=architecture, **(SMALL | knobs))
+    return Trainer(model, task, training or TrainConfig(batch_size=4))
+
+
+def frame_of(trainer, text=None, **arguments):
+    return take_frame(trainer, probe_of(trainer, text), **arguments)
+
+
+def probe_of(trainer, text=None) -> Batch:
+    return trainer.task.probe(trainer.model_config.architecture, text)
+
+
+@pytest.fixture
+def reverse():
+    return trainer_for(TASKS["reverse"](length=4))
+
+
+@pytest.mark.parametrize("architecture", ["decoder", "encoder", "encoder-decoder"])
+def test_stages_are_the_formula(architecture):
+    trainer = trainer_for(TASKS["reverse"](length=4), architecture, n_layers=2)
+    frame = frame_of(trainer)
+    for attention in frame.attention.values():
+        scores, scaled, masked, weights = (attention.stages[stage] for stage in STAGES)
+        shape = (2, len(attention.query_tokens), len(attention.key_tokens))
+        assert scores.shape == shape and scores.dtype == np.float32
+        np.testing.assert_allclose(scaled, scores / np.sqrt(8), rtol=1e-5)
+        assert attention.hidden.shape == shape[1:]
+        np.testing.assert_array_equal(masked[:, ~attention.hidden], scaled[:, ~attention.hidden])
+        assert not weights[:, attention.hidden].any()
+        np.testing.assert_allclose(weights.sum(-1), 1, rtol=1e-5)
+        assert len(attention.entropy) == len(attention.largest) == 2
+        assert attention.theory == pytest.approx(1)
+
+
+def test_modules_come_in_the_order_of_computation_with_the_tokens_they_see():
+    frame = frame_of(trainer_for(TASKS["reverse"](length=4), "encoder-decoder"), "1234")
+    assert list(frame.attention) == [
+        "encoder.blocks.0.attention",
+        "blocks.0.attention",
+        "blocks.0.cross",
+    ]
+    encoder, decoder, cross = frame.attention.values()
+    assert encoder.query_tokens == encoder.key_tokens == list("1234")
+    assert decoder.query_tokens == decoder.key_tokens == list("→432")
+    assert (cross.query_tokens, cross.key_tokens) == (list("→432"), list("1234"))
+
+
+def test_hidden_cells_are_those_of_the_causal_mask(reverse):
+    (attention,) = frame_of(reverse).attention.values()
+    np.testing.assert_array_equal(attention.hidden, ~np.tri(8, dtype=bool))
+
+
+def test_predictions_are_the_models_own_probabilities(reverse):
+    probe = probe_of(reverse, "1234")
+    logits = reverse.look(*probe.inputs)["logits"][0]
+    frame = take_frame(reverse, probe)
+    assert [p.position for p in frame.predictions] == [4, 5, 6, 7]
+    assert [p.shown for p in frame.predictions] == list("→432")
+    assert [p.target for p in frame.predictions] == list("4321")
+    for prediction in frame.predictions:
+        exact = logits[prediction.position].double().softmax(-1)
+        order = exact.argsort(descending=True)[:5]
+        assert prediction.tokens == reverse.task.decode(order)
+        assert prediction.probabilities == pytest.approx(exact[order].tolist(), rel=1e-5)
+        assert prediction.right == (prediction.tokens[0] == prediction.target)
+
+
+def test_loss_is_that_of_the_validation_rows(reverse):
+    frame = frame_of(reverse)
+    evaluation = reverse.evaluate(reverse.task.validation("decoder", 128))
+    assert (frame.loss, frame.accuracy) == pytest.approx(evaluation)
+
+
+def test_validation_is_the_whole_set_where_a_floor_is_known():
+    """The floor holds for the whole validation set, so the loss is that of all of it."""
+    trainer = trainer_for(TASKS["text"](source="grammar", length=16))
+    assert frame_of(trainer).loss == pytest.approx(trainer.evaluate().loss)
+
+
+def test_looking_does_not_disturb_training():
+    def losses(look: bool) -> list[float]:
+        trainer = trainer_for(TASKS["text"](source="grammar", length=8))
+        found = []
+        for _ in range(3):
+            if look:
+                frame_of(trainer, thorough=True)
+            found.append(trainer.step().loss)
+        return found
+
+    assert losses(look=True) == losses(look=False)
+
+
+@pytest.mark.parametrize(("mask", "leaks"), [("causal", False), ("window", False), ("none", True)])
+def test_leak_is_measured(mask, leaks):
+    frame = frame_of(trainer_for(TASKS["reverse"](length=4), mask=mask))
+    assert (frame.future_influence > 1e-3) == leaks
+
+
+def test_an_encoder_has_no_answer_to_leak():
+    frame = frame_of(trainer_for(TASKS["reverse"](length=4), "encoder", mask="none"), thorough=True)
+    assert frame.future_influence is None and frame.free_running is None
+
+
+def test_free_running_accuracy_is_that_of_generating_token_by_token(reverse):
+    for _ in range(5):
+        reverse.step()
+    frame = frame_of(reverse, thorough=True)
+    (tokens,), targets = reverse.task.validation("decoder", 32)
+    right = asked = 0
+    for row, target in zip(tokens, targets, strict=True):
+        written = row[:5].tolist()
+        while len(written) < 9:
+            with torch.no_grad():
+                logits = reverse.model(torch.tensor([written]))[0, -1]
+            written.append(int(logits[1:].argmax()) + 1)
+        answer = target[target != IGNORED].tolist()
+        right += sum(a == b for a, b in zip(written[5:], answer, strict=True))
+        asked += len(answer)
+    assert frame.free_running == pytest.approx(right / asked)
+    assert frame.teacher_forced == frame.accuracy
+
+
+def test_costly_numbers_are_carried_on(reverse):
+    first = frame_of(reverse, thorough=True)
+    reverse.step()
+    second = frame_of(reverse, previous=first)
+    assert (second.step, second.free_running) == (1, first.free_running)
+    assert second.teacher_forced == first.accuracy
+
+
+def test_sample_is_text_with_its_whitespace():
+    trainer = trainer_for(TASKS["text"](source="grammar", length=16))
+    sample = frame_of(trainer, thorough=True).sample
+    assert 0 < len(sample) <= 120
+    assert set(sample) <= set(trainer.task.vocabulary[1:])
+    assert frame_of(trainer).sample is None
+
+
+def test_sample_ends_when_interrupted():
+    """CON-01: a stop does not wait until a sample is written."""
+    trainer = trainer_for(TASKS["text"](source="grammar", length=16))
+    answers = iter([False, False, False])
+    frame = look_closer(trainer, frame_of(trainer), lambda: next(answers, True))
+    assert len(frame.sample) == 3
+
+
+def test_a_long_probe_is_cut():
+    trainer = trainer_for(TASKS["text"](source="docs", length=200))
+    frame = frame_of(trainer)
+    (attention,) = frame.attention.values()
+    assert len(attention.query_tokens) == len(frame.predictions) == MAX_PROBE
+
+
+def test_a_trainer_is_not_kept_alive():
+    """CON-02"""
+    trainer = trainer_for(TASKS["copy"](length=4))
+    frame, gone = frame_of(trainer), weakref.ref(trainer)
+    del trainer
+    gc.collect()
+    assert gone() is None and frame.attention
+
+
+@cache
+def some_frame() -> Frame:
+    return frame_of(trainer_for(TASKS["copy"](length=2)))
+
+
+def album_of(steps, **limits) -> Album:
+    album, frame = Album(**limits), some_frame()
+    for step in steps:
+        album.add(replace(frame, step=step))
+    return album
+
+
+def test_album_keeps_first_and_last_and_evenly_in_between():
+    for n in range(1, 60):
+        steps = [frame.step for frame in album_of(range(n), max_frames=8).frames]
+        assert steps[0] == 0 and steps[-1] == n - 1
+        assert len(steps) <= 8
+        gaps = np.diff(steps).tolist()
+        assert len(set(gaps[:-1])) <= 1  # the last frame may come before its time
+        assert gaps[-1:] <= gaps[:1]
+
+
+def test_album_keeps_within_its_bytes():
+    one = album_of([0]).frames[0].nbytes
+    album = album_of(range(50), max_bytes=5 * one)
+    assert sum(frame.nbytes for frame in album.frames) <= 5 * one
+    assert [frame.step for frame in album_of(range(50), max_bytes=1).frames] == [0, 49]
+
+
+def test_album_replaces_a_frame_of_the_same_step():
+    assert [frame.step for frame in album_of([0, 0, 1, 1, 1, 2]).frames] == [0, 1, 2]

@@ -1,0 +1,525 @@
+"""Background runs: what a visitor asks for happens, and nobody disturbs anybody else."""
+
+import gc
+import math
+import re
+import threading
+import time
+import weakref
+
+import numpy as np
+import pytest
+import torch
+
+from core import checkpoint
+from core.config import ModelConfig, TrainConfig
+from core.tasks import TASKS
+from core.train import Change, Trainer
+from playground import runs as module
+from playground.runs import Runs, Spec, Status, check_limits
+
+FOREVER = 1_000_000
+
+
+def spec_for(task="copy", length=3, mask="causal", probe=None, d_model=8, **training) -> Spec:
+    task = TASKS[task](length=length)
+    model = ModelConfig.for_task(task, d_model=d_model, n_heads=1, n_layers=1, mask=mask)
+    return Spec(model, task, TrainConfig(**({"batch_size": 4, "steps": 30} | training)), probe)
+
+
+def wait(condition, seconds=60.0):
+    """Poll until something is true; the deadline is generous, for slow machines."""
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, "it never came true"
+        time.sleep(0.002)
+    return found
+
+
+def rest(run):
+    """The run's view once nothing moves any more."""
+    wait(lambda: not run.view().live)
+    return run.view()
+
+
+def step_count(run) -> int:
+    return len(run.view().loss)
+
+
+def curve(spec, steps=None, **hot) -> list[float]:
+    """The losses of a trainer that nobody manages; `hot` is changed after `steps` steps."""
+    trainer = Trainer(spec.model, spec.task, spec.training)
+    losses = []
+    for step in trainer:
+        losses.append(step.loss)
+        if step.step == steps:
+            trainer.change(**hot)
+    return losses
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def runs():
+    runs = Runs(workers=2, grace=3600)
+    yield runs
+    runs.close()
+    assert runs.threads() == runs.active() == 0
+
+
+@pytest.fixture
+def gate(monkeypatch):
+    """Lets steps through one `release()` at a time; `acquire` on `entered` waits for a step."""
+    entered, leave = threading.Semaphore(0), threading.Semaphore(0)
+    step = Trainer.step
+
+    def guarded(trainer):
+        entered.release()
+        assert leave.acquire(timeout=60)
+        return step(trainer)
+
+    monkeypatch.setattr(Trainer, "step", guarded)
+    yield entered, leave
+    leave.release(FOREVER)
+
+
+# --- one run ------------------------------------------------------------------------------
+
+
+def test_a_run_trains_to_its_end(runs):
+    spec = spec_for()
+    view = rest(runs.start("ann", spec))
+    assert (view.status, view.message, view.busy) == (Status.DONE, "", False)
+    assert view.loss.tolist() == curve(spec)
+    assert view.steps.tolist() == list(range(1, 31))
+    assert list(view.layer_norms) == ["embed", "blocks.0", "head"]
+    squares = sum(norms.astype(float) ** 2 for norms in view.layer_norms.values())
+    np.testing.assert_allclose(np.sqrt(squares), view.grad_norm, rtol=1e-4)
+    assert view.frames[0].step == view.val_steps[0] == 0
+    assert view.frames[-1].step == view.val_steps[-1] == 30
+    assert view.val_loss[-1] == pytest.approx(view.frames[-1].loss)
+    assert view.frames[-1].free_running is not None
+    assert runs.active() == 0
+
+
+def test_a_view_never_changes(runs):
+    run = runs.start("ann", spec_for(steps=FOREVER))
+    wait(lambda: step_count(run) >= 5)
+    view = run.view()
+    copy = view.loss.copy()
+    wait(lambda: step_count(run) > 400)  # beyond the first block of memory
+    np.testing.assert_array_equal(view.loss, copy)
+    np.testing.assert_array_equal(run.view().loss[: len(copy)], copy)
+    assert run.view().version > view.version
+    with pytest.raises(ValueError):
+        view.loss[0] = 0
+
+
+def test_speed_and_time_left_are_estimated(runs):
+    run = runs.start("ann", spec_for(steps=FOREVER))
+    view = wait(lambda: (view := run.view()).seconds_left and view)
+    assert view.steps_per_second > 0 and view.seconds_trained > 0
+    assert view.tokens_per_second == pytest.approx(view.steps_per_second * 4 * 6)
+    assert view.seconds_left == pytest.approx(
+        (FOREVER - len(view.loss)) / view.steps_per_second, rel=1e-6
+    )
+    run.pause()
+    assert rest(run).seconds_left is None
+
+
+def test_a_run_can_wait_for_play(runs):
+    run = runs.start("ann", spec_for(), play=False)
+    view = rest(run)
+    assert (view.status, len(view.loss), len(view.frames)) == (Status.PAUSED, 0, 1)
+    run.play()
+    assert rest(run).status is Status.DONE
+
+
+def test_pause_holds_and_play_goes_on(runs):
+    spec = spec_for(steps=FOREVER)
+    run = runs.start("ann", spec)
+    wait(lambda: step_count(run) >= 3)
+    run.pause()
+    run.pause()
+    held = rest(run)
+    assert held.status is Status.PAUSED and held.frames[-1].step == len(held.loss)
+    wait(lambda: rest(runs.start("bob", spec_for())).status is Status.DONE)
+    assert step_count(run) == len(held.loss)
+    run.play()
+    run.play()
+    assert run.view().status is Status.RUNNING
+    wait(lambda: step_count(run) > len(held.loss))
+
+
+def test_step_once_makes_one_step_and_a_frame(runs):
+    spec = spec_for(steps=3)
+    run = runs.start("ann", spec, play=False)
+    for n in (1, 2):
+        run.step_once()
+        view = rest(run)
+        assert (view.status, len(view.loss), view.frames[-1].step) == (Status.PAUSED, n, n)
+    run.step_once()
+    run.step_once()
+    view = rest(run)
+    assert (view.status, view.loss.tolist()) == (Status.DONE, curve(spec))
+
+
+def test_pressing_play_after_pause_wins(runs, gate):
+    entered, leave = gate
+    run = runs.start("ann", spec_for(steps=FOREVER))
+    assert entered.acquire(timeout=60)
+    run.pause()
+    run.play()
+    leave.release(5)
+    wait(lambda: step_count(run) == 5)
+    assert run.view().status is Status.RUNNING
+
+
+def test_stop_ends_the_run_for_good(runs):
+    """CON-01: stopped means stopped, a second press is harmless, a new run starts at 0."""
+    run = runs.start("ann", spec_for(steps=FOREVER))
+    wait(lambda: step_count(run) >= 20)
+    run.stop()
+    stopped = rest(run)
+    assert stopped.status is Status.STOPPED
+    run.stop()
+    run.play()
+    run.step_once()
+    again = runs.start("ann", spec_for(steps=50), play=False)
+    assert step_count(again) == 0
+    again.play()
+    assert rest(again).status is Status.DONE
+    assert rest(run).status is Status.STOPPED
+    assert step_count(run) == len(stopped.loss)
+    assert stopped.frames[-1].step == len(stopped.loss)
+
+
+@pytest.mark.parametrize("request_name", ["stop", "pause"])
+def test_stop_and_pause_take_effect_within_one_step(runs, gate, request_name):
+    """CON-01"""
+    entered, leave = gate
+    run = runs.start("ann", spec_for(steps=FOREVER))
+    leave.release(2)
+    for _ in range(3):
+        assert entered.acquire(timeout=60)  # the third step is being made now
+    getattr(run, request_name)()
+    leave.release(FOREVER)
+    assert len(rest(run).loss) == 3
+
+
+def test_two_runs_at_once_give_the_curve_of_one_alone(runs):
+    """CON-04: bit for bit."""
+    spec = spec_for("reverse", steps=60)
+    first, second = (runs.start(owner, spec) for owner in ("ann", "bob"))
+    alone = curve(spec)
+    assert rest(first).loss.tolist() == rest(second).loss.tolist() == alone
+
+
+# --- requests -----------------------------------------------------------------------------
+
+
+def test_a_hot_change_is_recorded_and_applied(runs):
+    spec = spec_for(steps=6)
+    run = runs.start("ann", spec, play=False)
+    for _ in range(2):
+        run.step_once()
+    run.change(mask="none", lr=0.5)
+    view = rest(run)
+    assert view.changes == (Change(2, "mask", "none"), Change(2, "lr", 0.5))
+    assert (view.spec.model.mask, view.spec.training.lr) == ("none", 0.5)
+    (before,), (after,) = (view.frames[i].attention.values() for i in (0, -1))
+    assert before.hidden.any() and not after.hidden.any()
+    run.play()
+    assert rest(run).loss.tolist() == curve(spec, 2, mask="none", lr=0.5)
+    assert run.started == spec
+
+
+@pytest.mark.parametrize(
+    ("hot", "words"),
+    [
+        ({"d_model": 16}, "d_model cannot change"),
+        ({"mask": "diagonal"}, "mask='diagonal'"),
+        ({"lr": -1.0}, "lr=-1.0"),
+        ({"batch_size": 10**9}, "batch_size=1000000000 reads 6,000,000,000 tokens a step"),
+    ],
+)
+def test_an_illegal_change_changes_nothing(runs, hot, words):
+    spec = spec_for()
+    run = runs.start("ann", spec, play=False)
+    with pytest.raises(ValueError, match=words):
+        run.change(**hot)
+    assert rest(run).spec == spec
+    run.play()
+    assert rest(run).loss.tolist() == curve(spec)
+
+
+def test_a_finished_run_goes_on_when_steps_are_added(runs):
+    run = runs.start("ann", spec_for(steps=3))
+    assert rest(run).status is Status.DONE
+    run.change(steps=5)
+    run.play()
+    view = rest(run)
+    assert (view.status, len(view.loss)) == (Status.DONE, 5)
+
+
+def test_another_probe_is_shown(runs):
+    run = runs.start("ann", spec_for(), play=False)
+    run.show("123")
+    frame = rest(run).frames[-1]
+    assert frame.attention["blocks.0.attention"].key_tokens == list("123→12")
+    with pytest.raises(ValueError, match="'12345' has 5 symbols"):
+        run.show("12345")
+    view = rest(run)
+    assert view.spec.probe == "123"
+    assert view.frames[-1] is frame
+
+
+def test_a_checkpoint_is_the_run_between_two_steps(runs):
+    spec = spec_for(steps=8)
+    run = runs.start("ann", spec, play=False)
+    for _ in range(3):
+        run.step_once()
+    trainer = checkpoint.restore(checkpoint.from_bytes(run.checkpoint().result(timeout=60)))
+    assert [step.loss for step in trainer] == curve(spec)[3:]
+    runs.discard(run)
+    with pytest.raises(ValueError, match="no longer in memory"):
+        run.checkpoint().result(timeout=60)
+
+
+# --- what goes wrong ----------------------------------------------------------------------
+
+
+def fail_at(monkeypatch, step, damage):
+    """Do `damage` to the trainer labelled by seed 13 before one of its steps."""
+    right = Trainer.step
+
+    def wrong(trainer):
+        if trainer.config.seed == 13 and trainer.step_count == step - 1:
+            damage(trainer)
+        return right(trainer)
+
+    monkeypatch.setattr(Trainer, "step", wrong)
+
+
+def test_divergence_ends_a_run_and_keeps_its_finite_curve(runs, monkeypatch):
+    """UI-03"""
+
+    @torch.no_grad()
+    def damage(trainer):
+        trainer.parameters[-1][0, 0] = math.inf
+
+    fail_at(monkeypatch, 5, damage)
+    run = runs.start("ann", spec_for(seed=13))
+    view = rest(run)
+    assert view.status is Status.DIVERGED
+    assert "step 5" in view.message and "learning rate 0.001" in view.message
+    assert len(view.loss) == 4 and np.isfinite(view.loss).all()
+    assert all(np.isfinite(frame.loss) for frame in view.frames)
+    with pytest.raises(ValueError, match="not finite"):
+        run.checkpoint().result(timeout=60)
+    run.play()
+    assert rest(run).status is Status.DIVERGED
+    assert rest(runs.start("ann", spec_for())).status is Status.DONE
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (RuntimeError("a wire\nis loose"), "^RuntimeError: a wire$"),
+        (MemoryError(), "out of memory: .* MB; make batch_size=4, d_model=8"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "out of memory: .*d_model=8"),
+    ],
+)
+def test_an_error_ends_one_run_in_words(runs, monkeypatch, error, words):
+    def damage(trainer):
+        raise error
+
+    fail_at(monkeypatch, 3, damage)
+    bad, good = (runs.start("ann", spec_for(seed=seed)) for seed in (13, 0))
+    view = rest(bad)
+    assert view.status is Status.FAILED and len(view.loss) == 2
+    assert re.search(words, view.message)
+    assert rest(good).status is Status.DONE
+    assert runs.threads() == 2 and runs.active() == 0
+    with pytest.raises(ValueError):
+        bad.checkpoint().result(timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        (spec_for(d_model=2048), "50,407,424 parameters: the limit here is 20,000,000; make d_model=2048"),
+        (spec_for(batch_size=20_000), "batch_size=20000 reads 120,000 tokens a step: .* 65,536"),
+    ],
+)  # fmt: skip
+def test_what_is_too_large_is_refused_in_numbers(runs, spec, words):
+    with pytest.raises(ValueError, match=words):
+        check_limits(spec)
+    with pytest.raises(ValueError, match=words):
+        runs.start("ann", spec)
+    assert runs.of("ann") == [] and runs.threads() == 0
+
+
+def test_memory_of_all_runs_is_limited(runs, monkeypatch):
+    spec = spec_for()
+    need = module.estimated_memory(spec)
+    monkeypatch.setattr(module, "MAX_MEMORY", int(2.5 * need))
+    first = runs.start("ann", spec, play=False)
+    runs.start("ann", spec, play=False)
+    with pytest.raises(ValueError, match="the 2 open ones take"):
+        runs.start("ann", spec)
+    runs.discard(first)
+    runs.start("ann", spec)
+    monkeypatch.setattr(module, "MAX_MEMORY", need - 1)
+    with pytest.raises(ValueError, match="the run needs about"):
+        check_limits(spec)
+
+
+def test_the_number_of_runs_is_limited():
+    runs = Runs(workers=1, max_runs=1)
+    runs.start("ann", spec_for(), play=False)
+    with pytest.raises(ValueError, match="1 runs are open: the limit here is 1"):
+        runs.start("bob", spec_for())
+    runs.close()
+
+
+def test_a_spec_that_does_not_fit_together_is_refused(runs):
+    spec = spec_for()
+    other = Spec(spec.model, TASKS["reverse"](length=9), spec.training)
+    with pytest.raises(ValueError, match="max_len"):
+        runs.start("ann", other)
+    with pytest.raises(ValueError, match="symbols"):
+        runs.start("ann", spec_for(probe="1"))
+    assert runs.of("ann") == []
+
+
+# --- many runs ----------------------------------------------------------------------------
+
+
+def test_all_runs_advance_alike_and_none_is_with_two_workers(runs, monkeypatch):
+    monkeypatch.setattr(module, "SLICE", 0.0)  # a turn is one step
+    held, twice, step = set(), [], Trainer.step
+
+    def watched(trainer):
+        if id(trainer) in held:
+            twice.append(trainer)
+        held.add(id(trainer))
+        try:
+            return step(trainer)
+        finally:
+            held.discard(id(trainer))
+
+    monkeypatch.setattr(Trainer, "step", watched)
+    everyone = [runs.start(f"visitor {i}", spec_for(steps=FOREVER)) for i in range(30)]
+    wait(lambda: all(run.view().status is Status.RUNNING for run in everyone))
+    before = [step_count(run) for run in everyone]
+    wait(lambda: sum(map(step_count, everyone)) >= sum(before) + 30 * 15)
+    shares = [step_count(run) - n for run, n in zip(everyone, before, strict=True)]
+    assert min(shares) >= 0.8 * max(shares)
+    assert not twice
+
+
+def test_who_waits_sees_the_place_in_the_queue():
+    runs = Runs(workers=1, max_active=1)
+    first, second, third = (
+        runs.start(owner, spec_for(steps=FOREVER)) for owner in ("ann", "bob", "cid")
+    )
+    wait(lambda: step_count(first) >= 2)
+    assert [run.view().queue_place for run in (first, second, third)] == [None, 1, 2]
+    assert [run.view().status for run in (second, third)] == [Status.QUEUED] * 2
+    wait(lambda: second.view().frames)  # a picture there is all the same
+    assert step_count(second) == step_count(third) == 0
+    version = third.view().version
+    second.pause()
+    assert rest(second).queue_place is None
+    assert third.view().queue_place == 1 and third.view().version > version
+    first.stop()
+    wait(lambda: step_count(third) >= 2)
+    assert runs.active() == 1
+    second.play()
+    assert second.view().queue_place == 1
+    runs.discard(third)
+    wait(lambda: step_count(second) >= 2)
+    runs.close()
+
+
+def test_a_request_is_served_before_others_train_on(runs):
+    """However many train, a paused run's page does not wait for its turn."""
+    shown = runs.start("ann", spec_for(), play=False)
+    rest(shown)
+    for i in range(10):
+        runs.start(f"visitor {i}", spec_for(steps=FOREVER))
+    shown.show("111")
+    assert rest(shown).frames[-1].attention["blocks.0.attention"].key_tokens[:3] == list("111")
+
+
+# --- coming and going ---------------------------------------------------------------------
+
+
+def test_leaving_pauses_and_coming_back_goes_on(runs):
+    played = runs.start("ann", spec_for(steps=FOREVER))
+    paused = runs.start("ann", spec_for(), play=False)
+    other = runs.start("bob", spec_for(steps=FOREVER))
+    wait(lambda: step_count(played) >= 2)
+    runs.leave("ann")
+    runs.leave("ann")
+    held = rest(played)
+    assert held.status is Status.PAUSED
+    assert other.view().status is not Status.PAUSED
+    runs.come_back("ann")
+    runs.come_back("ann")
+    wait(lambda: step_count(played) > len(held.loss))
+    assert rest(paused).status is Status.PAUSED
+    assert runs.of("ann") == [played, paused]
+
+
+def test_who_stays_away_leaves_nothing_behind(monkeypatch):
+    """CON-02: threads, runs and trainers are back where they were."""
+    runs, trainers = Runs(workers=2, grace=0.01), weakref.WeakSet()
+    build = Trainer.__init__
+
+    def counted(trainer, *arguments):
+        trainers.add(trainer)
+        build(trainer, *arguments)
+
+    monkeypatch.setattr(Trainer, "__init__", counted)
+    for i in range(20):
+        run = runs.start(f"visitor {i}", spec_for(steps=FOREVER))
+        wait(lambda run=run: step_count(run) >= 1)
+        runs.leave(run.owner)
+        wait(lambda run=run: not runs.of(run.owner))
+        assert rest(run).status is Status.STOPPED
+    del run
+    gc.collect()
+    wait(lambda: not trainers)
+    assert runs.threads() == 2 and runs.active() == 0
+    runs.close()
+
+
+def test_a_discarded_run_ends_even_before_it_was_built(gate):
+    entered, leave = gate
+    runs = Runs(workers=1)
+    runs.start("ann", spec_for(steps=FOREVER))
+    assert entered.acquire(timeout=60)  # the only worker is busy
+    waiting = runs.start("ann", spec_for())
+    runs.discard(waiting)
+    leave.release(FOREVER)
+    assert rest(waiting).status is Status.STOPPED and not waiting.view().frames
+    runs.close()
+
+
+def test_after_closing_runs_can_be_started_again():
+    runs = Runs(workers=1)
+    run = runs.start("ann", spec_for(steps=FOREVER))
+    wait(lambda: step_count(run) >= 1)
+    runs.close()
+    assert (runs.threads(), runs.active(), runs.of("ann")) == (0, 0, [])
+    assert run.view().status is Status.STOPPED
+    assert rest(runs.start("ann", spec_for())).status is Status.DONE
+    runs.close()
