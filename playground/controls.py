@@ -324,6 +324,10 @@ def draw(device: Device) -> Choice:
         for name in MORE_TRAINING:
             training[name] = _draw_training(name, device)
     training["seed"] = knob(TRAINING["seed"])
+    st.button(
+        "Back to the defaults", key="defaults", icon=":material/undo:", on_click=back_to_defaults,
+        width="stretch", help="Every knob back to where it was at first.",
+    )  # fmt: skip
     try:
         task = task_class(**task_values)
         spec = Spec(ModelConfig.for_task(task, **model), task, TrainConfig(**training))

@@ -161,11 +161,11 @@ def maps(spec: Spec, frames: tuple[Frame, ...], height: int, projector: bool) ->
             help="Follow the formula: q·k, times scale, plus mask, softmax.",
         )  # fmt: skip
         layer = st.selectbox(
-            "Layer", list(layers), key="layer", bind="query-params", width=110, label_visibility="collapsed",
+            "Layer", list(layers), key="layer", bind="query-params", width=150 if projector else 110, label_visibility="collapsed",
             help="Whose attention is shown.",
         )  # fmt: skip
         head = st.selectbox(
-            "Head", heads, key="head", bind="query-params", width=115, label_visibility="collapsed",
+            "Head", heads, key="head", bind="query-params", width=160 if projector else 115, label_visibility="collapsed",
             help="One head large, or all of the layer.",
         )  # fmt: skip
     attention: Attention = layers[layer]
@@ -220,8 +220,8 @@ def scrub(frames: tuple[Frame, ...], frame: Frame) -> None:
 
 def example(spec: Spec) -> str:
     """The task's own example, as one would type it."""
-    (tokens, *_) = spec.task.prompt(spec.model.architecture).inputs
-    return "".join(spec.task.decode(tokens)).removesuffix("→")
+    tokens = spec.task.probe(spec.model.architecture).inputs[0]
+    return "".join(spec.task.decode(tokens)).split("→")[0]
 
 
 def details(bench, view: View | None, frames, frame: Frame, projector: bool) -> None:

@@ -53,8 +53,8 @@ GRACE = 20.0  # seconds a run outlives its visitor's session
 
 SLICE = 0.04  # seconds a run trains before the next one gets its turn
 FRAME_INTERVAL = 0.5  # seconds between frames, at least
-FRAME_SHARE, FRAME_CREDIT = 0.03, 0.25  # looking may take this share of training, plus seconds
-THOROUGH_SHARE, THOROUGH_CREDIT = 0.01, 0.02
+FRAME_SHARE, CLOSER_SHARE = 0.03, 0.01  # of a run's training time, for looking at it
+FRAME_CREDIT = 0.25  # seconds of looking ahead of that, shared by the runs that train
 
 
 class Status(StrEnum):
@@ -190,6 +190,26 @@ class Series:
         return columns
 
 
+class Allowance:
+    """Time for looking: a share of the time that was trained.
+
+    Args:
+        share: 0.03 is three seconds in a hundred.
+        cost: what a look is thought to cost until one has been made, in seconds.
+    """
+
+    def __init__(self, share: float, cost: float) -> None:
+        self._share, self._cost, self._spent = share, cost, 0.0
+
+    def covers(self, trained: float, credit: float) -> bool:
+        """Whether one more look is affordable after so many seconds of training."""
+        return self._spent + self._cost <= self._share * trained + credit
+
+    def spend(self, seconds: float) -> None:
+        self._cost = seconds
+        self._spent += seconds
+
+
 class _Seat(Enum):
     IDLE, IN_LINE, WITH_WORKER = range(3)
 
@@ -220,8 +240,10 @@ class Run:
         self._validation = Series(3)
         self._changes: tuple[Change, ...] = ()
         self._tokens = 0  # in the last step
-        self._seconds = self._frame_seconds = self._thorough_seconds = 0.0
-        self._looked = 0.0
+        self._seconds = 0.0  # spent in steps
+        self._looks = Allowance(FRAME_SHARE, cost=0.02)
+        self._closer_looks = Allowance(CLOSER_SHARE, cost=0.1)
+        self._looked = 0.0  # when
         self._marks: deque[tuple[float, int]] = deque(maxlen=16)  # (time, step), for the speed
 
     # --- for pages ------------------------------------------------------------------------
@@ -365,9 +387,10 @@ class Run:
             self._step()
             if self._outcome is not None:
                 return
-            if self._frame_due():
-                spare = self._seconds * THOROUGH_SHARE + THOROUGH_CREDIT
-                self._look(thorough=self._thorough_seconds <= spare)
+            credit = FRAME_CREDIT / max(1, self._runs.active())
+            waited = time.perf_counter() - self._looked
+            if waited >= FRAME_INTERVAL and self._looks.covers(self._seconds, credit):
+                self._look(closely=self._closer_looks.covers(self._seconds, credit))
             if self._posts or time.perf_counter() >= end:
                 return
 
@@ -382,25 +405,20 @@ class Run:
             if len(self._marks) < 2 or now - self._marks[-1][0] > 0.25:
                 self._marks.append((now, step.step))
         if self._trainer.step_count >= self._trainer.config.steps:
-            self._look(thorough=True)
+            self._look(closely=True)
             self._finish(Status.DONE)
 
-    def _frame_due(self) -> bool:
-        spare = self._seconds * FRAME_SHARE + FRAME_CREDIT
-        waited = time.perf_counter() - self._looked
-        return waited >= FRAME_INTERVAL and self._frame_seconds <= spare
-
-    def _look(self, thorough: bool = False) -> None:
+    def _look(self, closely: bool = False) -> None:
         """Take a frame and publish it."""
         if self._trainer is None:
             return
         start, last = time.perf_counter(), self._album.last
         frame = take_frame(self._trainer, self._probe, last)
         self._looked = time.perf_counter()
-        self._frame_seconds += self._looked - start
-        if thorough:
+        self._looks.spend(self._looked - start)
+        if closely:
             frame = look_closer(self._trainer, frame, interrupted=partial(bool, self._posts))
-            self._thorough_seconds += time.perf_counter() - self._looked
+            self._closer_looks.spend(time.perf_counter() - self._looked)
         if not np.isfinite(frame.loss):
             return
         if last is None or (last.step, last.loss) != (frame.step, frame.loss):
@@ -424,7 +442,7 @@ class Run:
         self._steps = Series(3 + len(self._trainer.layers))
         self._layers = list(self._trainer.layers)
         self._look()
-        self._frame_seconds = 0.0  # the first look, which prepares the others, is free
+        self._looks = Allowance(FRAME_SHARE, cost=0.02)  # the first look prepared the others: free
 
     def _do_pause(self) -> None:
         if self._outcome is None:

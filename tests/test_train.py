@@ -163,8 +163,9 @@ def test_training_equals_the_obvious_loop(clip, optimizer):
         step = ours.step()
         assert step.loss == pytest.approx(loss.item(), rel=1e-5)
         assert step.grad_norm == pytest.approx(norm.item(), rel=1e-4)
-    for name, parameter in model.named_parameters():
-        assert torch.allclose(ours.model.get_parameter(name), parameter, atol=2e-5), name
+    # The logits, not the weights: a bias of the keys has no gradient but rounding error (softmax
+    # does not see it), and AdamW makes steps of full length out of that.
+    assert torch.allclose(ours.model(tokens), model(tokens), atol=2e-4)
 
 
 def test_a_step_tells_what_it_did():
@@ -507,18 +508,25 @@ def test_a_change_that_is_refused_changes_nothing(values, message):
 # --- divergence ---------------------------------------------------------------------------
 
 
-def test_a_learning_rate_far_too_high_ends_the_run_with_a_reason():
-    """UI-03: default sizes, lr 1000, no clipping; the curve holds finite points only."""
-    t = Trainer(
-        ModelConfig.for_task(TASKS["reverse"](), norm="none"),
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_learning_rate_far_too_high_ends_the_run_with_a_reason(optimizer, device):
+    """UI-03: the default model, lr 1000, no clipping; the curve holds finite points only."""
+    t = trainer(
         TASKS["reverse"](),
-        TrainConfig(lr=1e3, clip=None),
-        choose_device("cpu"),
+        device,
+        {"d_model": 64, "n_heads": 4},
+        lr=1e3,
+        clip=None,
+        optimizer=optimizer,
     )
     curve = []
     with pytest.raises(Diverged) as end:
-        curve += (step.loss for step in t)
-    assert end.value.step == t.step_count + 1 >= 2
+        for step in t:
+            curve.append(step.loss)
+    assert 2 <= end.value.step <= 6
+    assert len(curve) == t.step_count == end.value.step - 1
+    assert all(math.isfinite(loss) for loss in curve)
+    assert all(p.isfinite().all() for p in t.parameters)
     assert end.value.lr == 1e3
     assert str(end.value) == (
         f"diverged at step {end.value.step} (learning rate 1000): {end.value.reason}"

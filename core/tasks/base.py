@@ -81,7 +81,7 @@ class Task(ABC):
 
     @abstractmethod
     def probe(self, architecture: str, text: str | None = None) -> Batch:
-        """One row for display: the visitor's own `text`, or without one a validation row.
+        """One row for display: the visitor's own `text`, or without one (part of) a validation row.
 
         Raises:
             ValueError: `text` is no example of this task; the message says the rule.

@@ -15,6 +15,7 @@ from core.tasks.base import PAD, VALIDATION_SIZE, Batch, Chance, Prompt, Task
 from core.tasks.grammar import Grammar, grammar
 from core.tasks.sources import Corpus, clean, corpus, docs_text
 
+SHOWN_LEN = 32  # characters of the example that is shown when a visitor brings none
 SAMPLE_LEN = 200  # characters that a sample adds
 
 SOURCES: dict[str, Callable[[str], Corpus | Grammar]] = {
@@ -81,7 +82,7 @@ class Text(Task):
 
     def probe(self, architecture: str, text: str | None = None) -> Batch:
         if not text:
-            return self._form(architecture, self._validation_windows(architecture, 1))
+            return self._form(architecture, self._lively_window(architecture))
         text = clean(text)
         if len(text) < 2:
             raise ValueError(f"{text!r} has 1 character: a probe takes at least 2")
@@ -160,6 +161,12 @@ class Text(Task):
 
     def _validation_windows(self, architecture: str, size: int) -> Tensor:
         return self._source.validation_windows(size, self._width(architecture))
+
+    def _lively_window(self, architecture: str) -> Int[Tensor, "1 width"]:
+        """The beginning of the validation window in which most different characters appear."""
+        windows = self._validation_windows(architecture, VALIDATION_SIZE)[:, : SHOWN_LEN + 1]
+        most = max(range(len(windows)), key=lambda i: len(windows[i].unique()))
+        return windows[most : most + 1]
 
     def _form(self, architecture: str, windows: Int[Tensor, "batch width"]) -> Batch:
         first = self._first_scored(architecture, windows)

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import streamlit as st
-from playground.runs import Spec
 
 from playground import controls, panels
 from playground.components.link import copy_link
+from playground.runs import Spec
 from playground.visitor import bench as my_bench
 from playground.workbench import Workbench
 
@@ -49,10 +49,6 @@ def transport(bench: Workbench) -> None:
         st.button(
             "New seed", key="new_seed", icon=":material/casino:", on_click=new_seed,
             help="Other initial weights and other batches.",
-        )  # fmt: skip
-        st.button(
-            "Defaults", key="defaults", icon=":material/undo:", on_click=controls.back_to_defaults,
-            help="Every knob back to where it was at first.",
         )  # fmt: skip
         lost = copy_link(run=bench.owner if bench.run else None, fresh=bench.fresh)
         st.toggle(

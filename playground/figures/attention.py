@@ -4,7 +4,7 @@ Stages: scores q·kᵀ → scaled → masked → weights (Vaswani et al., 2017, 
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -47,6 +47,7 @@ def attention_maps(
     titles: Sequence[str] | None = None,
     columns: int | None = None,
     width: int = 1000,
+    height: int | None = None,
     projector: bool = False,
 ) -> Figure:
     """All heads of a layer as small maps with one colour bar.
@@ -63,35 +64,23 @@ def attention_maps(
         titles: one for each map; "head 1" and so on by default.
         columns: maps in a row, at most; 4 by default.
         width: pixels the figure will about have, for the height and the size of labels.
+        height: pixels; by default what square maps of that width need.
     """
     values, gaps = _split(maps, hidden, stage)
     heads, queries, keys = values.shape
     if heads == 0 or queries == 0 or keys == 0:
         return empty_figure("no attention to show", projector=projector)
     size = sizes(projector)
-    per_row = min(columns or MAX_COLUMNS, heads)
-    rows = -(-heads // per_row)
     names = list(titles) if titles is not None else [f"head {i + 1}" for i in range(heads)]
-
-    left, right, top, bottom = 3 * size.font, 8, 2 * size.font, 3 * size.small + _bar_height(size)
-    between = 2 * size.small
-    plot_width = max(width - left - right, 200)
-    side = min((plot_width - between * (per_row - 1)) / per_row, 420)
-    map_height = side * min(queries / keys, 2)
-    pitch = side / max(queries, keys)
-    label_size = int(min(size.small, max(pitch * 0.85, 8)))
-    labelled = pitch >= 7
-    above = 2 * size.font + (label_size if labelled else 0)
-    plot_height = rows * map_height + (rows - 1) * above
-
+    grid = _grid(values.shape, min(columns or MAX_COLUMNS, heads), width, height, size)
     layout = base_layout(
         _alt(values, gaps, query_tokens, key_tokens, stage, names),
-        round(plot_height + top + bottom),
+        grid.height,
         projector,
         f"maps {heads} {queries} {keys}",
     )
     layout |= {
-        "margin": {"l": left, "r": right, "t": top, "b": bottom},
+        "margin": grid.margin,
         "plot_bgcolor": HIDDEN,
         "coloraxis": _coloraxis(values, stage, size),
         "annotations": [],
@@ -100,20 +89,14 @@ def attention_maps(
     if gaps.any():
         layout["images"] = []
     data = []
-    step_x = (side + between) / plot_width
     for head in range(heads):
-        row, column = divmod(head, per_row)
         suffix = "" if head == 0 else str(head + 1)
-        x0 = column * step_x
-        y1 = 1 - row * (map_height + above) / plot_height
-        x_domain = [x0, min(x0 + side / plot_width, 1)]
-        y_domain = [max(y1 - map_height / plot_height, 0), y1]
         data.append(_heatmap(values[head], suffix, names[head]))
-        layout[f"xaxis{suffix}"] = _token_axis(
-            key_tokens, x_domain, f"y{suffix}", label_size, labelled
-        )
+        labels = {"label_size": grid.label_size, "labelled": grid.labelled}
+        x_domain, y_domain = grid.domains[head]
+        layout[f"xaxis{suffix}"] = _token_axis(key_tokens, x_domain, f"y{suffix}", **labels)
         layout[f"yaxis{suffix}"] = _token_axis(
-            query_tokens, y_domain, f"x{suffix}", label_size, labelled, queries_axis=True
+            query_tokens, y_domain, f"x{suffix}", queries_axis=True, **labels
         )
         chosen = head == selected
         layout["annotations"].append(
@@ -132,10 +115,9 @@ def attention_maps(
             layout["shapes"].append(_frame(suffix, size))
         if gaps[head].any():
             layout["images"].append(_hatch(suffix, queries, keys))
-    bottom_left = "" if rows == 1 else str((rows - 1) * per_row + 1)
     label = {"standoff": 2, "font": {"size": size.small}}
-    layout[f"xaxis{bottom_left}"]["title"] = label | {"text": "key"}
-    layout[f"yaxis{bottom_left}"]["title"] = label | {"text": "query"}
+    layout[f"xaxis{grid.bottom_left}"]["title"] = label | {"text": "key"}
+    layout[f"yaxis{grid.bottom_left}"]["title"] = label | {"text": "query"}
     return {"data": data, "layout": layout}
 
 
@@ -197,6 +179,49 @@ def attention_map(
     if gaps.any():
         layout["images"] = [_hatch("", queries, keys)]
     return {"data": [trace], "layout": layout}
+
+
+class _Grid(NamedTuple):
+    """Where the maps stand: one (x domain, y domain) for each, and what fits around them."""
+
+    domains: list[tuple[list[float], list[float]]]
+    margin: dict[str, int]
+    height: int
+    label_size: int
+    labelled: bool
+    bottom_left: str
+
+
+def _grid(
+    shape: tuple[int, ...], columns: int, width: int, height: int | None, size: Sizes
+) -> _Grid:
+    heads, queries, keys = shape
+    rows = -(-heads // columns)
+    margin = {"l": 3 * size.font, "r": 8, "t": 2 * size.font}
+    margin["b"] = 3 * size.small + _bar_height(size)
+    between, above = 2 * size.small, 2 * size.font + size.small
+    across = max(width - margin["l"] - margin["r"], 200)
+    slot = (across - between * (columns - 1)) / columns
+    tall = min(slot, 420) * min(queries / keys, 2)
+    frame = margin["t"] + margin["b"] + (rows - 1) * above
+    if height is None:
+        height = round(rows * tall + frame)
+    tall = min(tall, max((height - frame) / rows, 40))
+    down = height - margin["t"] - margin["b"]
+    pitch = min(slot / keys, tall / queries)
+    domains = []
+    for head in range(heads):
+        row, column = divmod(head, columns)
+        x, y = column * (slot + between) / across, 1 - row * (tall + above) / down
+        domains.append(([x, min(x + slot / across, 1)], [max(y - tall / down, 0), min(y, 1)]))
+    return _Grid(
+        domains,
+        margin,
+        height,
+        label_size=int(min(size.small, max(pitch * 0.85, 8))),
+        labelled=pitch >= 7,
+        bottom_left="" if rows == 1 else str((rows - 1) * columns + 1),
+    )
 
 
 def _split(maps: ArrayLike, hidden: ArrayLike | None, stage: str) -> tuple[np.ndarray, np.ndarray]:

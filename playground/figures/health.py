@@ -1,6 +1,5 @@
 """Health of a run: gradients per layer, entropy and largest weight per head, spread of scores."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -149,13 +148,15 @@ def spread_chart(
     return _or_empty(data, layout, steps)
 
 
-def positive(values: Sequence[float]) -> list[float | None]:
-    """Values with None where a log axis has no place for them."""
-    return [float(v) if math.isfinite(v) and v > 0 else None for v in values]
+def positive(values: ArrayLike) -> np.ndarray:
+    """Values with NaN (a gap) where a log axis has no place for them."""
+    numbers = finite(values)
+    numbers[~(numbers > 0)] = np.nan
+    return numbers
 
 
 def _line(
-    index: int, name: str, steps: Sequence[int], values: list, projector: bool, hover: str
+    index: int, name: str, steps: Sequence[int], values: ArrayLike, projector: bool, hover: str
 ) -> dict[str, Any]:
     return {
         "type": "scatter",

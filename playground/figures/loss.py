@@ -1,6 +1,7 @@
 """The loss chart: curves, chance lines, floor, what changed, learning rate."""
 
 import math
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from playground.figures.style import (
-    MUTED,
     TEXT,
     Figure,
     Sizes,
@@ -34,7 +34,7 @@ MARK_ROWS = 3
 class Curve:
     """One run: its training loss per step, and its validation loss at fewer steps.
 
-    `ghost` marks an earlier run kept for comparison; it is drawn dimmed.
+    `ghost` marks an earlier run kept for comparison: its colour stays, dimmed.
     """
 
     label: str
@@ -87,11 +87,8 @@ def loss_chart(
         width: pixels the figure will about have, for the rows of the legend.
     """
     size = sizes(projector)
-    data: list[dict[str, Any]] = []
-    for curve in curves:
-        data += _curve_traces(curve, size)
-        if show_lr and curve.lr and not curve.ghost:
-            data.append(_lr_trace(curve, size))
+    alone = sum(not curve.ghost for curve in curves) == 1
+    data = [t for curve in curves for t in _curve_traces(curve, alone, show_lr, size)]
     last = max([s for c in curves for s in (*c.steps[-1:], *c.val_steps[-1:])], default=0)
     end = max(total_steps or 0, last, 1)
     lines = _reference_lines(chance, floor)
@@ -124,88 +121,94 @@ def loss_chart(
             "showgrid": False,
             "zeroline": False,
             "rangemode": "tozero",
-            "exponentformat": "power",
+            "tickmode": "auto",
+            "tickformat": ".2~e",
         }
-    if not any(curve.loss for curve in curves):
+    if not any(len(curve.loss) for curve in curves):
         layout["annotations"].append(note("press Play: the loss appears here"))
     return {"data": data, "layout": layout}
 
 
-def _curve_traces(curve: Curve, size: Sizes) -> list[dict[str, Any]]:
+def _curve_traces(curve: Curve, alone: bool, show_lr: bool, size: Sizes) -> list[dict[str, Any]]:
     """Raw loss faint, smoothed loss bold, validation dashed with markers: one colour."""
-    colour = MUTED if curve.ghost else run_colour(curve.colour_index)
-    name, smoothed = escape(curve.label), smooth(curve.loss)
-    steps, raw, bold = thin(curve.steps, curve.loss, smoothed)
-    line = {"type": "scatter", "legendgroup": name, "x": steps}
+    name, colour = escape(curve.label), run_colour(curve.colour_index)
+    shown = kept(curve.loss[: len(curve.steps)])
+    smoothed = smooth(curve.loss)
+
+    def trace(kind: str, x: Sequence, y: Sequence, **style: Any) -> dict[str, Any]:
+        return {
+            "type": "scatter",
+            "mode": "lines",
+            # Hidden lines are remembered by this name when other runs come and go. Plotly puts it
+            # into a CSS selector, so letters and digits only.
+            "uid": f"t{zlib.crc32(f'{curve.label} {curve.colour_index} {kind}'.encode()):08x}",
+            "legendgroup": f"{curve.label} {curve.colour_index}",
+            "name": kind if alone and not curve.ghost else f"{name}, {kind}",
+            "x": list(x),
+            "y": finite(y),
+            "hovertemplate": "%{y:.4f}",
+            "opacity": 0.45 if curve.ghost else 1,
+        } | style
+
+    def line(width: float, dash: str = "solid") -> dict[str, Any]:
+        return {"color": colour, "width": width, "dash": dash}
+
+    steps = [curve.steps[i] for i in shown]
     traces = [
-        line
-        | {
-            "name": f"{name}, each step",
-            "y": finite(raw),
-            "mode": "lines",
-            "showlegend": False,
-            "opacity": 0.15 if curve.ghost else 0.35,
-            "line": {"color": colour, "width": size.thin},
-            "hovertemplate": "%{y:.4f}",
-        },
-        line
-        | {
-            "name": name,
-            "y": finite(bold),
-            "mode": "lines",
-            "opacity": 0.55 if curve.ghost else 1,
-            "line": {"color": colour, "width": size.line},
-            "hovertemplate": "%{y:.4f}",
-        },
+        trace(
+            "each step",
+            steps,
+            [curve.loss[i] for i in shown],
+            line=line(size.thin),
+            opacity=0.15 if curve.ghost else 0.35,
+            showlegend=False,
+        ),
+        trace(
+            "smoothed",
+            steps,
+            [smoothed[i] for i in shown],
+            line=line(size.line * (0.7 if curve.ghost else 1)),
+            name=name,
+        ),
     ]
     if len(curve.val_loss):
         traces.append(
-            {
-                "type": "scatter",
-                "legendgroup": name,
-                "name": f"{name}, validation",
-                "showlegend": not curve.ghost,
-                "x": list(curve.val_steps),
-                "y": finite(curve.val_loss),
-                "mode": "lines+markers",
-                "opacity": 0.55 if curve.ghost else 1,
-                "line": {"color": colour, "width": size.line * 0.7, "dash": "dash"},
-                "marker": {"color": colour, "size": size.marker},
-                "hovertemplate": "%{y:.4f}",
-            }
+            trace(
+                "validation",
+                curve.val_steps,
+                curve.val_loss,
+                line=line(size.line * 0.7, "dash"),
+                mode="lines+markers",
+                marker={"color": colour, "size": size.marker},
+                showlegend=not curve.ghost,
+            )
+        )
+    if show_lr and len(curve.lr) and not curve.ghost:
+        traces.append(
+            trace(
+                "learning rate",
+                steps,
+                [curve.lr[i] for i in shown],
+                line={"color": TEXT, "width": size.thin, "dash": "dot"},
+                yaxis="y2",
+                hovertemplate="%{y:.3e}",
+            )
         )
     return traces
 
 
-def thin(
-    steps: Sequence[int], raw: Sequence[float], smoothed: Sequence[float]
-) -> tuple[list[int], list[float], list[float]]:
-    """At most about MAX_POINTS points: of each bucket its smallest, its largest, its last."""
-    count = min(len(steps), len(raw))
+def kept(values: Sequence[float]) -> list[int]:
+    """Indices of at most about MAX_POINTS values: each bucket's smallest, largest and last."""
+    count = len(values)
     if count <= MAX_POINTS:
-        return list(steps[:count]), list(raw[:count]), list(smoothed[:count])
+        return list(range(count))
     bucket = -(-count // (MAX_POINTS // 3))
-    values = np.asarray(raw[:count], dtype=float)
-    keep = {0, count - 1}
+    numbers = np.nan_to_num(np.asarray(values, dtype=float), posinf=0, neginf=0)
+    chosen = {0}
     for start in range(0, count, bucket):
-        part = np.nan_to_num(values[start : start + bucket], nan=0.0)
-        keep |= {start + int(part.argmin()), start + int(part.argmax()), start + len(part) - 1}
-    chosen = sorted(keep)
-    steps, raw, smoothed = ([seq[i] for i in chosen] for seq in (steps, raw, smoothed))
-    return steps, raw, smoothed
-
-
-def _lr_trace(curve: Curve, size: Sizes) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "name": f"{escape(curve.label)}, learning rate",
-        "x": list(curve.steps),
-        "y": finite(curve.lr),
-        "yaxis": "y2",
-        "mode": "lines",
-        "line": {"color": TEXT, "width": size.thin, "dash": "dot"},
-        "hovertemplate": "%{y:.2e}",
-    }
+        part = numbers[start : start + bucket]
+        chosen |= {start + int(part.argmin()), start + int(part.argmax()), start + len(part) - 1}
+    return sorted(chosen)
 
 
 def _reference_lines(
@@ -264,9 +267,13 @@ def _alt(
 ) -> str:
     parts = []
     for curve in curves:
-        shown = [v for v in curve.loss if math.isfinite(v)]
-        if shown:
-            part = f"{curve.label}: loss {shown[0]:.3f} at first, {smooth(shown)[-1]:.3f} at step {curve.steps[-1]}"
+        losses = finite(curve.loss)
+        losses = losses[np.isfinite(losses)]
+        if losses.size:
+            part = (
+                f"{curve.label}: loss {losses[0]:.3f} at first, {losses[-20:].mean():.3f} over the "
+                f"last steps, up to step {curve.steps[-1]}"
+            )
             if len(curve.val_loss):
                 part += f", validation {curve.val_loss[-1]:.3f}"
             parts.append(part)

@@ -1,0 +1,340 @@
+"""Checkpoints: go on bit for bit, and refuse everything that is not a whole one."""
+
+import copy
+import io
+import json
+import pickle
+import random
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+
+from core import checkpoint
+from core.checkpoint import Snapshot, from_bytes, restore, snapshot, to_bytes
+from core.config import ModelConfig, TrainConfig
+from core.device import choose_device
+from core.tasks import TASKS
+from core.train import Change, Trainer
+
+TASK = TASKS["reverse"](symbols=4, length=4)
+TEXT = "the cat sat on the mat.\n" * 20
+
+RUNS = {
+    "adamw": {"warmup": 5, "schedule": "cosine", "clip": 0.5},
+    "sgd": {"optimizer": "sgd", "warmup": 5, "lr": 0.05},
+    "fp16": {"precision": "fp16", "warmup": 5},
+}
+
+
+def trainer(task=TASK, device="cpu", model=None, **training) -> Trainer:
+    config = ModelConfig.for_task(task, **({"d_model": 16, "n_heads": 2} | (model or {})))
+    return Trainer(config, task, TrainConfig(**({"steps": 20} | training)), choose_device(device))
+
+
+def curve(t: Trainer, n: int) -> list[tuple[str, str]]:
+    """Losses and learning rates, every bit of them."""
+    return [(step.loss.hex(), step.lr.hex()) for step in (t.step() for _ in range(n))]
+
+
+@pytest.fixture
+def saved() -> Snapshot:
+    t = trainer()
+    curve(t, 3)
+    return snapshot(t)
+
+
+# --- going on -----------------------------------------------------------------------------
+
+GO_ON = """
+import json, sys, torch
+from core import checkpoint
+from core.device import choose_device
+torch.set_num_threads(1)
+torch.manual_seed(987)
+runs = {}
+for path in sys.argv[1:]:
+    trainer = checkpoint.load(path, choose_device("cpu"))
+    steps = [trainer.step() for _ in range(10)]
+    runs[path] = [(step.loss.hex(), step.lr.hex()) for step in steps]
+print(json.dumps(runs))
+"""
+
+
+def test_a_run_goes_on_bit_for_bit_in_a_new_process(tmp_path):
+    """CKP-01: 20 steps in one go against 10, save, load elsewhere, 10 more."""
+    expected = {}
+    for name, knobs in RUNS.items():
+        model = {"tie_embeddings": True, "position": "learned"}
+        expected[str(tmp_path / name)] = curve(trainer(model=model, **knobs), 20)[10:]
+        t = trainer(model=model, **knobs)
+        curve(t, 10)
+        checkpoint.save(t, tmp_path / name)
+    found = subprocess.run(
+        [sys.executable, "-c", GO_ON, *expected],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parent.parent,
+    )
+    runs = {path: [tuple(step) for step in run] for path, run in json.loads(found.stdout).items()}
+    assert runs == expected
+
+
+def test_a_checkpoint_goes_on_on_every_device(device, tmp_path):
+    t = trainer(device=device)
+    curve(t, 5)
+    checkpoint.save(t, tmp_path / "run")
+    expected = [step.loss for step in t]
+    back = checkpoint.load(tmp_path / "run", choose_device(device))
+    assert {p.device.type for p in back.parameters} == {device}
+    assert [step.loss for step in back] == pytest.approx(expected, rel=1e-5)
+    elsewhere = checkpoint.load(tmp_path / "run", choose_device("cpu"))
+    assert [step.loss for step in elsewhere] == pytest.approx(expected, rel=1e-2)
+
+
+def test_hot_changes_come_back_with_the_run(saved):
+    t = trainer()
+    curve(t, 2)
+    t.change(scale="none", lr=0.01)
+    curve(t, 2)
+    back = restore(from_bytes(to_bytes(snapshot(t))))
+    assert back.changes == [Change(2, "scale", "none"), Change(2, "lr", 0.01)]
+    assert (back.model_config, back.config, back.task) == (t.model_config, t.config, t.task)
+    assert back.step_count == 4
+    assert curve(back, 3) == curve(t, 3)
+
+
+@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("architecture", ["decoder", "encoder-decoder"])
+def test_every_task_comes_back(name, architecture):
+    t = trainer(
+        TASKS[name](), model={"architecture": architecture, "n_layers": 1}, batch_size=2
+    )
+    curve(t, 1)
+    back = restore(from_bytes(to_bytes(snapshot(t))))
+    assert back.task == t.task
+    assert curve(back, 2) == curve(t, 2)
+
+
+def test_before_the_first_step_there_is_something_to_save():
+    back = restore(from_bytes(to_bytes(snapshot(trainer()))))
+    assert curve(back, 3) == curve(trainer(), 3)
+
+
+def test_a_snapshot_is_a_copy():
+    t = trainer()
+    curve(t, 2)
+    taken = snapshot(t)
+    before = to_bytes(taken)
+    expected = curve(t, 3)
+    assert to_bytes(taken) == before
+    assert curve(restore(taken), 3) == expected
+
+
+def test_saving_does_not_disturb_the_run(tmp_path, global_random_state_untouched):
+    expected = curve(trainer(), 4)
+    t, found = trainer(), []
+    for _ in range(4):
+        found += curve(t, 1)
+        checkpoint.save(t, tmp_path / "run")
+    assert found == expected
+
+
+def test_tied_embeddings_are_one_tensor_after_loading():
+    """XCK-01"""
+    t = trainer(model={"tie_embeddings": True})
+    curve(t, 2)
+    back = restore(from_bytes(to_bytes(snapshot(t))))
+    for one in (back, restore(snapshot(back)), copy.deepcopy(back)):
+        assert one.model.head.weight is one.model.embed.tokens.weight
+        assert sum(p.numel() for p in one.model.parameters()) == one.model_config.n_parameters
+    held = back.optimizer.param_groups[0]["params"]
+    assert sum(p is back.model.head.weight for p in held) == 1
+    assert "model.head.weight" not in snapshot(back).tensors
+    back.step()
+    assert back.model.head.weight is back.model.embed.tokens.weight
+
+
+# --- writing ------------------------------------------------------------------------------
+
+
+def test_a_failed_save_leaves_the_old_checkpoint_and_nothing_else(tmp_path, monkeypatch):
+    path = tmp_path / "run"
+    t = trainer()
+    checkpoint.save(t, path)
+    before = path.read_bytes()
+    t.step()
+
+    def full(*args):
+        raise OSError("no space left on device")
+
+    for function in ("fsync", "replace"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"os.{function}", full)
+            with pytest.raises(OSError, match="no space left"):
+                checkpoint.save(t, path)
+        assert path.read_bytes() == before
+        assert [p.name for p in tmp_path.iterdir()] == ["run"]
+
+    checkpoint.save(t, path)
+    assert checkpoint.load(path).step_count == 1
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite_replace_no_checkpoint(value, tmp_path):
+    """UI-03"""
+    path = tmp_path / "run"
+    t = trainer()
+    checkpoint.save(t, path)
+    with torch.no_grad():
+        t.model.head.weight[0, 0] = value
+    with pytest.raises(ValueError, match=r"head\.weight holds values that are not finite"):
+        checkpoint.save(t, path)
+    assert checkpoint.load(path).step_count == 0
+
+
+# --- reading what is no checkpoint --------------------------------------------------------
+
+
+class Bomb:
+    """Unpickled, it would create a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+def refused(data: bytes) -> str:
+    with pytest.raises(ValueError, match=".") as error:
+        restore(from_bytes(data))
+    return str(error.value)
+
+
+def test_a_pickle_is_refused_and_not_run(tmp_path):
+    """CKP-03"""
+    marker = tmp_path / "marker"
+    buffer = io.BytesIO()
+    torch.save({"weights": Bomb(marker)}, buffer)
+    assert "not a usable checkpoint" in refused(pickle.dumps(Bomb(marker)))
+    assert "not a usable checkpoint" in refused(buffer.getvalue())
+    inside = io.BytesIO()
+    with zipfile.ZipFile(inside, "w") as archive:
+        archive.writestr("run.json", "{}")
+        archive.writestr("tensors.safetensors", pickle.dumps(Bomb(marker)))
+    assert "not a usable checkpoint" in refused(inside.getvalue())
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("data", [b"", b"hello, I am a text file\n" * 100, b"PK\x03\x04" * 50])
+def test_a_file_of_another_kind_is_refused(data):
+    """CKP-03"""
+    assert "not a usable checkpoint" in refused(data)
+
+
+def test_a_file_cut_anywhere_is_refused(saved):
+    """CKP-03"""
+    data = to_bytes(saved)
+    assert len(data) > 20_000
+    for length in (1, 20, 2_000, *range(3_000, len(data), len(data) // 40), len(data) - 1):
+        assert "not a usable checkpoint" in refused(data[:length]), length
+
+
+def test_a_damaged_file_is_refused_or_harmless(saved):
+    """Whatever is flipped: a message, or the very same content."""
+    data, draw = to_bytes(saved), random.Random(0)
+    places = [draw.randrange(len(data)) for _ in range(150)]
+    places += [len(data) - 1 - draw.randrange(250) for _ in range(150)]  # the zip's directory
+    places += range(60)
+    for place in places:
+        damaged = bytearray(data)
+        damaged[place] ^= 1 << draw.randrange(8)
+        try:
+            found = from_bytes(bytes(damaged))
+        except ValueError as error:
+            assert "not a usable checkpoint" in str(error)
+        else:
+            assert found.run == saved.run
+            assert all(torch.equal(found.tensors[name], t) for name, t in saved.tensors.items())
+
+
+def test_a_zip_that_claims_to_be_huge_is_refused_before_it_is_unpacked(monkeypatch, saved):
+    data = to_bytes(saved)
+    monkeypatch.setattr(checkpoint, "MAX_BYTES", 1000)
+    assert "more than 1000 bytes" in refused(data)
+
+
+@pytest.mark.parametrize("value", [None, 7, "x", [], {}, [[1]], {"x": 1}, -1, 1e300])
+def test_run_data_of_the_wrong_kind_is_refused(saved, value):
+    for name in saved.run:
+        if name == "threads" or (name, value) in [("changes", []), ("scaler", {})]:
+            continue  # a note; legal values
+        if name == "step" and isinstance(value, int) and value >= 0:
+            continue
+        refused(to_bytes(saved._replace(run=saved.run | {name: value})))
+    if not isinstance(value, dict):
+        assert "holds no object" in refused(zipped(saved.tensors, value))
+
+
+def test_run_data_that_lacks_something_is_refused(saved):
+    for name in saved.run:
+        if name != "threads":
+            run = {key: value for key, value in saved.run.items() if key != name}
+            refused(to_bytes(saved._replace(run=run)))
+
+
+def zipped(tensors: dict, run: object) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("run.json", json.dumps(run))
+        archive.writestr("tensors.safetensors", safetensors.torch.save(tensors))
+    return buffer.getvalue()
+
+
+def test_an_unknown_format_is_refused_with_the_known_one(saved):
+    assert "format 2: this version reads format 1" in refused(
+        to_bytes(saved._replace(run=saved.run | {"format": 2}))
+    )
+
+
+def test_another_vocabulary_is_refused(saved):
+    other = saved.run | {"vocabulary": [*saved.run["vocabulary"][:-1], "!"]}
+    assert "vocabulary" in refused(to_bytes(saved._replace(run=other)))
+
+
+def test_tensors_that_do_not_fit_are_refused_by_name(saved):
+    for name, tensor in saved.tensors.items():
+        if name.startswith("model.") or name == "generator.batches":
+            left = {key: value for key, value in saved.tensors.items() if key != name}
+            assert name in refused(to_bytes(saved._replace(tensors=left)))
+        wrong = saved.tensors | {name: torch.zeros(*tensor.shape, 2)}
+        message = refused(to_bytes(saved._replace(tensors=wrong)))
+        assert name in message or name == "generator.batches"
+    more = saved.tensors | {"model.extra": torch.zeros(1)}
+    assert "model.extra" in refused(to_bytes(saved._replace(tensors=more)))
+
+
+def test_weights_that_are_not_finite_are_not_loaded(saved):
+    bad = saved.tensors | {"model.head.weight": saved.tensors["model.head.weight"] * float("nan")}
+    assert "model.head.weight" in refused(to_bytes(saved._replace(tensors=bad)))
+
+
+# --- a text of one's own ------------------------------------------------------------------
+
+
+def test_a_text_of_ones_own_must_be_handed_in_again():
+    t = trainer(TASKS["text"](source="own", text=TEXT, length=16))
+    curve(t, 2)
+    data = to_bytes(snapshot(t))
+    assert TEXT.encode()[:100] not in data
+    with pytest.raises(ValueError, match="hand in the text that was learnt"):
+        restore(from_bytes(data))
+    with pytest.raises(ValueError, match="not the one that was learnt"):
+        restore(from_bytes(data), text=TEXT + "the end")
+    assert curve(restore(from_bytes(data), text=TEXT), 3) == curve(t, 3)

@@ -1,0 +1,380 @@
+"""Figures: what goes in is what is drawn, and Plotly accepts every one of them."""
+
+import json
+import math
+import subprocess
+import sys
+
+import numpy as np
+import orjson
+import plotly.graph_objects as go
+import pytest
+
+from playground.figures import (
+    STAGES,
+    Curve,
+    alt_text,
+    attention_map,
+    attention_maps,
+    empty_figure,
+    entropy_chart,
+    gradient_chart,
+    loss_chart,
+    prediction_chart,
+    spread_chart,
+)
+from playground.figures.attention import _grid
+from playground.figures.loss import MAX_POINTS, kept, smooth
+from playground.figures.style import RIGHT_MARK, RUN_COLOURS, WRONG_MARK, nice_limit, sizes
+
+TOKENS = ["a", "b", "a", "␣"]
+CAUSAL = np.triu(np.ones((4, 4), dtype=bool), 1)
+SCORES = np.random.default_rng(0).normal(size=(3, 4, 4)).astype(np.float32)
+
+
+def weights(scores=SCORES, hidden=CAUSAL):
+    shown = np.where(hidden, -np.inf, scores)
+    grown = np.exp(shown - shown.max(-1, keepdims=True))
+    return grown / grown.sum(-1, keepdims=True)
+
+
+def written(figure):
+    """The figure as the browser reads it."""
+    return json.loads(orjson.dumps(figure, option=orjson.OPT_SERIALIZE_NUMPY))
+
+
+def run(label="run", steps=5, **more):
+    losses = [2.0 / step for step in range(1, steps + 1)]
+    return Curve(label, range(1, steps + 1), losses, [1, steps], [2.1, 0.5], [1e-3] * steps, **more)
+
+
+FIGURES = {
+    "loss": loss_chart([run()], chance=(2.4, 2.3), floor=0.1, marks=[(2, "scale → none")]),
+    "loss, log, lr": loss_chart([run(), run("old", ghost=True)], log=True, show_lr=True),
+    "loss, nothing yet": loss_chart([], chance=(2.4, 2.3), total_steps=300),
+    "loss, empty curve": loss_chart([Curve("run")]),
+    "maps": attention_maps(weights(), TOKENS, TOKENS, hidden=CAUSAL, selected=1),
+    "maps of scores": attention_maps(SCORES, TOKENS, TOKENS, stage="scores", columns=2, height=300),
+    "map": attention_map(weights()[0], TOKENS, TOKENS, hidden=CAUSAL, title="head 1"),
+    "no maps": attention_maps(np.zeros((0, 4, 4)), TOKENS, TOKENS),
+    "empty map": attention_map(np.zeros((0, 4)), [], TOKENS),
+    "gradients": gradient_chart([1, 2], {"block 1": [1e-3, 2e-3], "head": [0.0, 1.0]}),
+    "gradients, nothing yet": gradient_chart([], {}),
+    "entropy": entropy_chart([0, 10], [[1.0, 0.9], [0.5, 0.1]], [[0.1, 0.2], [0.6, 0.9]]),
+    "entropy, nothing yet": entropy_chart([], [], []),
+    "spread": spread_chart([0, 10], {"block 1": [4.0, 5.0]}, 4.0, theory_label="√d_k"),
+    "predictions": prediction_chart(
+        ["→", "3"], [["3", "1"], ["2", "4"]], [[0.9, 0.1], [0.6, 0.4]], ["3", "4"]
+    ),
+    "no predictions": prediction_chart([], [], [], []),
+    "message": empty_figure("nothing here"),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_plotly_accepts_the_figure(name):
+    go.Figure(FIGURES[name])
+    go.Figure(written(FIGURES[name]))
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_figure_says_in_words_what_it_shows(name):
+    assert len(alt_text(FIGURES[name])) > 10
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_zoom_is_kept_from_frame_to_frame(name):
+    assert FIGURES[name]["layout"]["uirevision"]
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_colour_is_one_that_the_component_can_exchange(name):
+    """A colour outside the palettes would be the same on light and on dark."""
+    neutral = {"#7c7c7d", "#7d7d7e", "#7e7e7f", "#7f7f80"}
+    found = {
+        text
+        for text in json.dumps(written(FIGURES[name])).split('"')
+        if text.startswith("#") and len(text) == 7
+    }
+    assert found <= neutral | set(RUN_COLOURS)
+
+
+def test_projector_has_larger_text_and_lines():
+    far, near = loss_chart([run()], projector=True), loss_chart([run()])
+    assert far["layout"]["font"]["size"] > near["layout"]["font"]["size"]
+    assert far["data"][1]["line"]["width"] > near["data"][1]["line"]["width"]
+
+
+# --- loss ---------------------------------------------------------------------------------------
+
+
+def named(figure, name):
+    return next(trace for trace in figure["data"] if trace.get("name") == name)
+
+
+def test_loss_chart_draws_the_very_values():
+    figure = written(loss_chart([run(steps=3)], show_lr=True))
+    assert named(figure, "each step")["x"] == [1, 2, 3]
+    assert named(figure, "each step")["y"] == pytest.approx([2.0, 1.0, 2 / 3])
+    assert named(figure, "validation")["y"] == pytest.approx([2.1, 0.5])
+    assert named(figure, "learning rate")["y"] == pytest.approx([1e-3] * 3)
+    assert named(figure, "learning rate")["yaxis"] == "y2"
+
+
+def test_smoothing_starts_at_the_first_loss_and_keeps_a_constant():
+    assert smooth([3.0, 3.0, 3.0]) == pytest.approx([3.0, 3.0, 3.0])
+    assert smooth([2.0, 1.0], factor=0.5) == pytest.approx([2.0, (0.25 * 2 + 0.5 * 1) / 0.75])
+    assert smooth([]) == []
+
+
+def test_raw_loss_is_fainter_than_smoothed_and_one_run_has_one_colour():
+    raw, bold, validation = loss_chart([run(colour_index=3)])["data"]
+    assert raw["opacity"] < 0.5 < bold["opacity"]
+    assert raw["line"]["width"] < bold["line"]["width"]
+    assert {t["line"]["color"] for t in (raw, bold, validation)} == {RUN_COLOURS[3]}
+    assert validation["line"]["dash"] == "dash"
+
+
+def test_ghost_is_dimmed_and_has_no_learning_rate():
+    figure = loss_chart([run("old", ghost=True)], show_lr=True)
+    assert max(trace["opacity"] for trace in figure["data"]) < 0.5
+    assert len(figure["data"]) == 3
+
+
+def test_loss_that_is_no_number_is_a_gap_and_the_finite_curve_stays():
+    """UI-03"""
+    figure = written(
+        loss_chart([Curve("run", [1, 2, 3], [2.0, math.inf, math.nan], [3], [math.nan])])
+    )
+    raw, bold, validation = figure["data"]
+    assert raw["y"] == [2.0, None, None]
+    assert bold["y"] == [2.0, 2.0, 2.0]
+    assert validation["y"] == [None]
+
+
+def test_chance_lines_and_floor_are_level_and_labelled():
+    figure = loss_chart([run()], chance=(math.log(12), math.log(10)), floor=0.5, total_steps=300)
+    levels = [trace["y"][0] for trace in figure["data"][-3:]]
+    assert levels == pytest.approx([math.log(12), math.log(10), 0.5])
+    assert all(trace["x"] == [0, 300] for trace in figure["data"][-3:])
+    labels = [note["text"] for note in figure["layout"]["annotations"]]
+    assert labels[1:4] == ["uniform guess 2.485", "blind guess 2.303", "floor 0.500"]
+
+
+def test_labels_stand_at_their_lines_on_a_log_axis():
+    figure = loss_chart([run()], chance=(10.0, 1.0), log=True)
+    uniform = next(n for n in figure["layout"]["annotations"] if n["text"].startswith("uniform"))
+    assert uniform["y"] == pytest.approx(1.0)
+    assert figure["layout"]["yaxis"]["type"] == "log"
+
+
+def test_equal_chances_are_one_line():
+    figure = loss_chart([], chance=(2.0, 2.0))
+    assert [trace["y"] for trace in figure["data"]] == [[2.0, 2.0]]
+
+
+def test_step_axis_reaches_the_planned_end_and_grows_beyond_it():
+    assert loss_chart([run(steps=5)], total_steps=300)["layout"]["xaxis"]["range"] == [0, 300]
+    assert loss_chart([run(steps=5)], total_steps=2)["layout"]["xaxis"]["range"] == [0, 5]
+
+
+def test_marks_say_what_changed_at_which_step():
+    layout = loss_chart([run()], marks=[(2, "scale → <none>")])["layout"]
+    assert layout["shapes"][0]["x0"] == layout["shapes"][0]["x1"] == 2
+    assert layout["annotations"][-1]["text"] == "scale → &lt;none>"
+
+
+def test_long_curves_are_thinned_without_losing_an_extreme():
+    losses = np.random.default_rng(0).normal(size=20_000)
+    losses[777], losses[12_345] = 50.0, -50.0
+    indices = kept(list(losses))
+    assert len(indices) <= MAX_POINTS + 3
+    assert {0, 777, 12_345, 19_999} <= set(indices)
+    assert indices == sorted(set(indices))
+
+
+def test_hidden_lines_are_remembered_by_run_not_by_place():
+    alone, later = loss_chart([run("b")]), loss_chart([run("a", ghost=True), run("b")])
+    assert [t["uid"] for t in alone["data"]] == [t["uid"] for t in later["data"][3:]]
+    assert all(trace["uid"].isalnum() for trace in later["data"])
+
+
+# --- attention ----------------------------------------------------------------------------------
+
+
+def test_weights_are_coloured_from_0_to_1_whatever_they_are():
+    """XAT-02"""
+    for values in (weights(), weights() * 0.01, np.zeros((1, 4, 4))):
+        axis = attention_maps(values, TOKENS, TOKENS)["layout"]["coloraxis"]
+        assert (axis["cmin"], axis["cmax"]) == (0, 1)
+        assert axis["colorbar"]["title"]["text"] == "weights (softmax)"
+
+
+@pytest.mark.parametrize("stage", ["scores", "scaled", "masked"])
+def test_scores_are_coloured_symmetrically_and_labelled_as_scores(stage):
+    """XAT-02"""
+    axis = attention_maps(SCORES, TOKENS, TOKENS, stage=stage)["layout"]["coloraxis"]
+    assert axis["cmin"] == -axis["cmax"]
+    assert axis["cmax"] >= np.abs(SCORES).max()
+    assert "scores" in axis["colorbar"]["title"]["text"]
+
+
+def test_huge_negative_fill_does_not_stretch_the_scale():
+    """XAT-02"""
+    for fill in (-1e9, -np.inf, np.finfo(np.float32).min, np.finfo(np.float16).min):
+        figure = attention_maps(np.where(CAUSAL, fill, SCORES), TOKENS, TOKENS, stage="masked")
+        assert figure["layout"]["coloraxis"]["cmax"] <= nice_limit(float(np.abs(SCORES).max()))
+        assert np.array_equal(np.isnan(figure["data"][0]["z"]), CAUSAL)
+
+
+@pytest.mark.parametrize("shape", ["query key", "heads query key"])
+def test_masked_cells_are_told_apart_from_weight_0(shape):
+    """XAT-02"""
+    hidden = CAUSAL if shape == "query key" else np.stack([CAUSAL] * 3)
+    values = weights()
+    values[:, 3, 0] = 0.0
+    figure = attention_maps(values, TOKENS, TOKENS, hidden=hidden)
+    for head in written(figure)["data"]:
+        assert head["z"][0] == [1.0, None, None, None]
+        assert head["z"][3][0] == 0.0
+        assert head["hovertemplatefallback"] == "hidden by the mask"
+    assert len(figure["layout"]["images"]) == 3
+
+
+def test_before_the_mask_nothing_is_hidden():
+    for stage in ("scores", "scaled"):
+        figure = attention_maps(SCORES, TOKENS, TOKENS, stage=stage, hidden=CAUSAL)
+        assert np.isfinite(figure["data"][0]["z"]).all()
+        assert "images" not in figure["layout"]
+
+
+def test_repeated_tokens_keep_their_places():
+    figure = attention_maps(weights(), TOKENS, TOKENS)
+    for axis in ("xaxis", "yaxis", "xaxis3", "yaxis3"):
+        assert figure["layout"][axis]["labelalias"] == {"0": "a", "1": "b", "2": "a", "3": "␣"}
+
+
+def test_query_0_is_on_top_and_key_0_on_the_left():
+    layout = attention_map(weights()[0], TOKENS, TOKENS)["layout"]
+    assert layout["yaxis"]["range"] == [3.5, -0.5]
+    assert layout["xaxis"]["range"] == [-0.5, 3.5]
+    assert layout["yaxis"]["scaleanchor"] == "x"
+
+
+def test_trace_i_is_head_i_with_its_own_values():
+    figure = attention_maps(weights(), TOKENS, TOKENS)
+    for head, trace in enumerate(figure["data"]):
+        assert np.allclose(trace["z"], weights()[head], atol=1e-4)
+        assert trace["name"] == f"head {head + 1}"
+
+
+def test_chosen_head_is_framed():
+    figure = attention_maps(weights(), TOKENS, TOKENS, selected=2)
+    assert [shape["xref"] for shape in figure["layout"]["shapes"]] == ["x3 domain"]
+
+
+def test_values_are_printed_where_there_are_few_cells():
+    assert "texttemplate" in attention_map(weights()[0], TOKENS, TOKENS)["data"][0]
+    wide = attention_map(np.zeros((30, 30)), ["a"] * 30, ["a"] * 30)
+    assert "texttemplate" not in wide["data"][0]
+
+
+def test_query_and_key_lengths_may_differ():
+    figure = attention_maps(np.zeros((2, 3, 5)), list("abc"), list("vwxyz"))
+    assert len(figure["layout"]["yaxis"]["labelalias"]) == 3
+    assert len(figure["layout"]["xaxis2"]["labelalias"]) == 5
+
+
+def test_tokens_that_look_like_tags_are_shown_as_they_are():
+    figure = attention_maps(np.ones((1, 1, 1)), ["<b>"], ["&"])
+    assert figure["layout"]["yaxis"]["labelalias"] == {"0": "&lt;b>"}
+    assert figure["layout"]["xaxis"]["labelalias"] == {"0": "&amp;"}
+
+
+def test_the_maps_handed_in_stay_as_they_are():
+    values = weights()
+    before = values.copy()
+    attention_maps(values, TOKENS, TOKENS, hidden=CAUSAL)
+    assert np.array_equal(values, before)
+
+
+def test_unknown_stage_and_wrong_shape_are_named():
+    with pytest.raises(ValueError, match="stage='logits' is none of scores, scaled, masked"):
+        attention_maps(SCORES, TOKENS, TOKENS, stage="logits")
+    with pytest.raises(ValueError, match="maps has 2 axes"):
+        attention_maps(SCORES[0], TOKENS, TOKENS)
+    assert list(STAGES) == ["scores", "scaled", "masked", "weights"]
+
+
+@pytest.mark.parametrize("projector", [False, True])
+@pytest.mark.parametrize("heads", [1, 2, 3, 5, 8, 16])
+@pytest.mark.parametrize("height", [None, 200, 430, 900])
+def test_maps_stay_inside_the_figure_and_apart(heads, height, projector):
+    grid = _grid((heads, 21, 21), min(4, heads), 600, height, sizes(projector))
+    assert len(grid.domains) == heads
+    boxes = []
+    for (x0, x1), (y0, y1) in grid.domains:
+        assert 0 <= x0 < x1 <= 1 and 0 <= y0 < y1 <= 1
+        boxes.append((round(x0, 9), round(x1, 9), round(y0, 9), round(y1, 9)))
+    if height != 200:
+        for i, a in enumerate(boxes):
+            for b in boxes[:i]:
+                assert a[1] <= b[0] or b[1] <= a[0] or a[3] <= b[2] or b[3] <= a[2]
+
+
+def test_equal_figures_may_be_drawn_twice():
+    """XUI-03: two layers before training may be alike; nothing in a figure says which one it is."""
+    first, second = (attention_maps(weights(), TOKENS, TOKENS) for _ in range(2))
+    assert written(first) == written(second)
+
+
+def test_scale_limit_is_the_next_round_number():
+    assert [nice_limit(x) for x in (0.03, 0.2, 1, 4.4, 7, 51, 0, math.nan)] == pytest.approx(
+        [0.05, 0.2, 1, 5, 10, 100, 1, 1]
+    )
+
+
+# --- health and predictions ---------------------------------------------------------------------
+
+
+def test_gradients_are_on_a_log_axis_where_zero_is_a_gap():
+    figure = written(gradient_chart([1, 2, 3], {"embed": [1e-3, 0.0, math.inf], "head": [1, 2, 3]}))
+    assert figure["layout"]["yaxis"]["type"] == "log"
+    assert figure["data"][0]["y"] == [pytest.approx(1e-3), None, None]
+    assert [trace["name"] for trace in figure["data"]] == ["embed", "head"]
+
+
+def test_entropy_and_largest_weight_have_a_line_for_each_head():
+    figure = entropy_chart([0, 10], [[1.0, 0.9], [0.5, 0.1]], [[0.1, 0.2], [0.6, 0.9]])
+    assert [np.round(t["y"], 6).tolist() for t in figure["data"]] == [
+        [1.0, 0.5], pytest.approx([0.9, 0.1]), pytest.approx([0.1, 0.6]), pytest.approx([0.2, 0.9]),
+    ]  # fmt: skip
+    assert [t["yaxis"] for t in figure["data"]] == ["y", "y", "y2", "y2"]
+    assert figure["data"][1]["line"]["color"] == figure["data"][3]["line"]["color"]
+    assert figure["layout"]["yaxis"]["range"] == figure["layout"]["yaxis2"]["range"]
+
+
+def test_spread_stands_beside_what_theory_says():
+    figure = spread_chart([0, 10], {"block 1": [4.0, 5.0]}, 4.0, theory_label="√d_k")
+    assert figure["data"][-1]["y"] == [4.0, 4.0]
+    assert figure["layout"]["annotations"][-1]["text"] == "√d_k 4.00"
+
+
+def test_right_and_wrong_differ_by_sign_and_by_colour():
+    cells, verdicts = FIGURES["predictions"]["data"]
+    assert verdicts["text"][0].endswith(RIGHT_MARK) and verdicts["text"][1].endswith(WRONG_MARK)
+    assert len(set(verdicts["textfont"]["color"])) == 2
+    assert cells["text"] == [["3", "2"], ["1", "4"]]
+    assert cells["z"].tolist() == [[0.9, 0.6], [0.1, 0.4]]
+    assert FIGURES["predictions"]["layout"]["title"]["text"] == "1 of 2 right"
+
+
+def test_wanted_token_is_framed_among_the_guesses():
+    frames = FIGURES["predictions"]["layout"]["shapes"]
+    assert [(f["x0"] + 0.5, f["y0"] + 0.5) for f in frames] == [(0, 0), (1, 1)]
+
+
+def test_figures_need_neither_streamlit_nor_torch():
+    code = "import sys, playground.figures; print({'streamlit', 'torch'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
