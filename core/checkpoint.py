@@ -11,20 +11,22 @@ import json
 import os
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import safetensors.torch
 import torch
-from safetensors import SafetensorError
 from torch import Tensor
 
 from core.config import ModelConfig, TrainConfig
 from core.device import Device
-from core.tasks import task_from_dict
+from core.tasks import Task, task_from_dict
 from core.train import Change, Trainer
 
 FORMAT = 1
+# What each optimiser remembers of a parameter.
+OPTIMIZER_STATE = {"adamw": ("step", "exp_avg", "exp_avg_sq"), "sgd": ("momentum_buffer",)}
 TENSORS, RUN = "tensors.safetensors", "run.json"
 MAX_BYTES = 1 << 30
 
@@ -78,21 +80,33 @@ def restore(saved: Snapshot, device: Device | None = None, text: str | None = No
         raise ValueError(f"format {run.get('format')!r}: this version reads format {FORMAT}")
     try:
         task = task_from_dict(run["task"], text=text)
-        trainer = Trainer(
-            ModelConfig.from_dict(run["model"]),
-            task,
-            TrainConfig.from_dict(run["training"]),
-            device,
-        )
-        if run["vocabulary"] != list(task.vocabulary):
-            raise ValueError("its vocabulary is not the one that the task has now")
+        config = ModelConfig.from_dict(run["model"])
+        _check(run, config, task, saved.tensors)
+        trainer = Trainer(config, task, TrainConfig.from_dict(run["training"]), device)
         _load(trainer, saved.tensors)
-        trainer.step_count = int(run["step"])
+        trainer.step_count = run["step"]
         trainer.changes = [Change(*change) for change in run["changes"]]
         trainer.scaler.load_state_dict(run["scaler"])
-    except (KeyError, TypeError, RuntimeError) as error:
+    except (KeyError, TypeError, AttributeError, RuntimeError) as error:
         raise ValueError(f"not a usable checkpoint: {error}") from error
     return trainer
+
+
+def _check(
+    run: dict[str, Any], config: ModelConfig, task: Task, tensors: dict[str, Tensor]
+) -> None:
+    """What can be told before anything is built."""
+    if run["vocabulary"] != list(task.vocabulary):
+        raise ValueError("its vocabulary is not the one that the task has now")
+    held = sum(tensor.numel() for name, tensor in tensors.items() if name.startswith("model."))
+    if held != config.n_parameters:
+        raise ValueError(
+            f"it holds {held} weights (model.*), the configuration needs {config.n_parameters}"
+        )
+    if type(run["step"]) is not int or run["step"] < 0:
+        raise ValueError(f"step={run['step']!r}: expected a whole number, at least 0")
+    if not all(type(value) in (int, float) for value in run["scaler"].values()):
+        raise ValueError(f"scaler={run['scaler']!r}: expected numbers")
 
 
 @torch.no_grad()
@@ -100,22 +114,31 @@ def _load(trainer: Trainer, tensors: dict[str, Tensor]) -> None:
     """Copy into the existing parameters: tied ones stay tied, the optimiser keeps its objects."""
     left = dict(tensors)
     trainer.batches.set_state(left.pop("generator.batches"))
+    keys = OPTIMIZER_STATE[trainer.config.optimizer]
     for name, parameter in trainer.model.named_parameters():
-        value = left.pop(f"model.{name}")
-        if value.shape != parameter.shape:
-            raise ValueError(
-                f"model.{name} has shape {list(value.shape)}, the configuration needs "
-                f"{list(parameter.shape)}"
-            )
-        parameter.copy_(value)
-        prefix = f"optimizer.{name}."
-        for key in [key for key in left if key.startswith(prefix)]:
-            state = left.pop(key)
-            trainer.optimizer.state[parameter][key.removeprefix(prefix)] = state.to(
-                parameter.device
-            )
+        parameter.copy_(_take(left, f"model.{name}", parameter.shape))
+        if f"optimizer.{name}.{keys[0]}" in left:  # before the first update there is none
+            trainer.optimizer.state[parameter] = {
+                key: _take(
+                    left, f"optimizer.{name}.{key}", () if key == "step" else parameter.shape
+                ).to(parameter.device)
+                for key in keys
+            }
     if left:
         raise ValueError(f"it holds tensors that this model does not have: {sorted(left)[:3]}")
+
+
+def _take(tensors: dict[str, Tensor], name: str, shape: Sequence[int]) -> Tensor:
+    """The tensor of this name, which must be of this shape, float32 and finite."""
+    tensor = tensors.pop(name)
+    if tensor.shape != torch.Size(shape) or tensor.dtype != torch.float32:
+        raise ValueError(
+            f"{name} is {tensor.dtype} {list(tensor.shape)}, "
+            f"the configuration needs torch.float32 {list(shape)}"
+        )
+    if not tensor.isfinite().all():
+        raise ValueError(f"{name} holds values that are not finite")
+    return tensor
 
 
 def to_bytes(saved: Snapshot) -> bytes:
@@ -134,17 +157,19 @@ def from_bytes(data: bytes) -> Snapshot:
         ValueError: it is not a whole checkpoint of this program.
     """
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            if sum(item.file_size for item in archive.infolist()) > MAX_BYTES:
-                raise ValueError(f"not a usable checkpoint: more than {MAX_BYTES} bytes unpacked")
-            run = json.loads(archive.read(RUN))
-            tensors = safetensors.torch.load(archive.read(TENSORS))
-    except (zipfile.BadZipFile, KeyError, SafetensorError, UnicodeDecodeError, EOFError) as error:
+        return _members(data)
+    except Exception as error:  # a damaged zip raises a dozen kinds
         raise ValueError(f"not a usable checkpoint: {error}") from error
-    except json.JSONDecodeError as error:
-        raise ValueError(f"not a usable checkpoint: {RUN} is no JSON: {error}") from error
+
+
+def _members(data: bytes) -> Snapshot:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        if sum(item.file_size for item in archive.infolist()) > MAX_BYTES:
+            raise ValueError(f"more than {MAX_BYTES} bytes unpacked")
+        run = json.loads(archive.read(RUN))
+        tensors = safetensors.torch.load(archive.read(TENSORS))
     if not isinstance(run, dict):
-        raise ValueError(f"not a usable checkpoint: {RUN} holds no object")
+        raise ValueError(f"{RUN} holds no object")
     return Snapshot(tensors, run)
 
 
@@ -153,10 +178,14 @@ def save(trainer: Trainer, path: str | Path) -> None:
     path = Path(path)
     data = to_bytes(snapshot(trainer))
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(file.name, path)
+        try:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise
 
 
 def load(path: str | Path, device: Device | None = None, text: str | None = None) -> Trainer:

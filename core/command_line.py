@@ -23,10 +23,13 @@ LAST = 20  # steps in the mean of the final loss
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Read the flags, train, and save if asked to; a bad value ends with a message and code 2."""
     task_name = _task_name(arguments)
     parser = _parser(task_name)
     chosen = vars(parser.parse_args(arguments))
     try:
+        if chosen["save"] and not (folder := Path(chosen["save"]).parent).is_dir():
+            raise ValueError(f"save={chosen['save']!r}: there is no folder {folder}")
         trainer = _trainer(task_name, chosen)
     except (ValueError, OSError) as error:
         parser.error(str(error))

@@ -39,6 +39,7 @@ def normal(std: float) -> Rule:
 
 
 def zeros(p: Tensor, generator: Generator, config: ModelConfig) -> None:
+    """All zero: how biases start."""
     nn.init.zeros_(p)
 
 

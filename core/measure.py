@@ -68,18 +68,18 @@ def future_influence(model: Transformer, inputs: tuple[Int[Tensor, "batch _"], .
 
     Measured on the last input of the model, by changing one token in the middle and one at the
     end and looking at all outputs before it. A value above rounding error means that the model
-    can read what it is asked to predict.
+    can read what it is asked to predict; nan means that the logits are not finite.
     """
     *source, tokens = inputs
     length = tokens.shape[1]
     usual = model(*source, tokens)
-    largest = 0.0
+    moves = [usual.new_zeros(())]
     for position in {length // 2, length - 1} - {0}:
         changed = tokens.clone()
         changed[:, position] = _another_token(tokens[:, position], usual.shape[-1])
         moved = model(*source, changed)[:, :position] - usual[:, :position]
-        largest = max(largest, moved.abs().max().item())
-    return largest
+        moves.append(moved.abs().max())
+    return torch.stack(moves).max().item()
 
 
 def _another_token(tokens: Int[Tensor, " batch"], vocab_size: int) -> Int[Tensor, " batch"]:

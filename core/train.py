@@ -8,7 +8,7 @@ python -m core.train --task reverse --scale none --steps 300
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -53,10 +53,12 @@ def learning_rate(i: int, config: TrainConfig) -> float:
 
 
 def adamw(parameters: list[Tensor], config: TrainConfig) -> torch.optim.Optimizer:
+    """Adam with decoupled weight decay (Loshchilov and Hutter 2019, algorithm 2)."""
     return torch.optim.AdamW(parameters, lr=config.lr, weight_decay=config.weight_decay, fused=True)
 
 
 def sgd(parameters: list[Tensor], config: TrainConfig) -> torch.optim.Optimizer:
+    """Gradient descent with a momentum of 0.9."""
     return torch.optim.SGD(
         parameters, lr=config.lr, weight_decay=config.weight_decay, momentum=0.9, fused=True
     )
@@ -79,6 +81,8 @@ class Step:
 
 
 class Evaluation(NamedTuple):
+    """How well a model does on a batch, with the answer so far given to it."""
+
     loss: float  # nats per scored token
     accuracy: float  # share of the scored tokens
 
@@ -242,12 +246,22 @@ class Trainer:
 
     @torch.no_grad()
     def look(
-        self, *inputs: Int[Tensor, "batch _"], trace: Trace | None = None
+        self,
+        *inputs: Int[Tensor, "batch _"],
+        trace: Trace | None = None,
+        only: Collection[str] | None = None,
     ) -> dict[str, Tensor]:
-        """Run the model with somebody watching: every traced tensor by name, in float32."""
+        """Run the model with somebody watching: every traced tensor by name, in float32.
+
+        `only` some of them are brought to the host: those whose names end so ("weights").
+        """
         trace = trace or Trace()
         self.model(*(x.to(self.device.name) for x in inputs), trace=trace)
-        return {name: tensor.float().cpu() for name, tensor in trace.seen.items()}
+        return {
+            name: tensor.float().cpu()
+            for name, tensor in trace.seen.items()
+            if only is None or name.rpartition(".")[2] in only
+        }
 
     def change(self, **values: Any) -> None:
         """Turn hot knobs of the model or of the training while the run goes on.

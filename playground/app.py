@@ -61,6 +61,16 @@ def keep_large_blocks() -> None:
         mallopt(M_TRIM_THRESHOLD, 256 * 1024 * 1024)
 
 
+def warm_up() -> None:
+    """One step of a tiny model: PyTorch loads now what else the first Play would wait for."""
+    from core.config import ModelConfig
+    from core.tasks import TASKS
+    from core.train import Trainer
+
+    task = TASKS["copy"]()
+    Trainer(ModelConfig.for_task(task, d_model=8, n_heads=1, n_layers=1), task).step()
+
+
 @asynccontextmanager
 async def lifespan(_: st.App) -> AsyncIterator[None]:
     keep_large_blocks()
@@ -70,6 +80,7 @@ async def lifespan(_: st.App) -> AsyncIterator[None]:
 
     # Fixed for the process: one thread and two differ in the last digits.
     torch.set_num_threads(int(os.environ.get("PLAYGROUND_THREADS", "1")))
+    warm_up()
     # A page's short run gets its turn sooner beside the threads that train.
     sys.setswitchinterval(0.0005)
     # What is imported by now lives as long as the server: no collection looks at it again.

@@ -15,7 +15,7 @@ from core.config import ModelConfig, TrainConfig
 from core.device import Device
 from core.tasks import TASKS, Task
 from playground import own_text
-from playground.runs import Spec
+from playground.spec import Spec
 
 MAX_HEADS = 16
 FROM_TASK = {"vocab_size", "max_len"}
@@ -262,7 +262,9 @@ def _fit_warmup() -> None:
         st.toast(f"warmup {warmup} → {st.session_state.warmup}: it must be below the steps")
 
 
-def _fit_architecture() -> None:
+def _new_task() -> None:
+    """Another task: an example of the old one means nothing, and the architecture must fit."""
+    st.session_state.probe = ""
     architecture, task = _present("architecture"), TASKS[_present("task")]
     if architecture not in task.architectures:
         st.session_state.architecture = task.architectures[0]
@@ -272,7 +274,7 @@ def _fit_architecture() -> None:
 
 
 AFTER: dict[str, Callable[[], None]] = {
-    "d_model": _fit_heads, "position": _fit_heads, "steps": _fit_warmup, "task": _fit_architecture,
+    "d_model": _fit_heads, "position": _fit_heads, "steps": _fit_warmup, "task": _new_task,
 }  # fmt: skip
 
 

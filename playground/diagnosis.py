@@ -6,7 +6,8 @@ import numpy as np
 
 from core.tasks import Chance
 from playground.frames import Attention, Frame
-from playground.runs import Spec, Status, View
+from playground.spec import Spec
+from playground.view import Status, View
 
 AT_CHANCE = 0.05  # within this share of the blind guess
 SOLVED = 0.99  # validation accuracy
@@ -51,11 +52,11 @@ def _leak(frame: Frame, trained: bool) -> Diagnosis | None:
         return Diagnosis(
             "warn", f"The mask leaks: {seen}. The model can read what it is asked to predict."
         )
-    if frame.free_running is not None and frame.free_running < frame.accuracy - 0.2:
+    if frame.free_running is not None and frame.free_running < frame.teacher_forced - 0.2:
         return Diagnosis(
             "bad",
             f"Suspiciously low loss: the mask leaks ({seen}). Shown the answer, the model gets "
-            f"{frame.accuracy:.0%} right; left alone with its own output, {frame.free_running:.0%}.",
+            f"{frame.teacher_forced:.0%} right; left alone with its own output, {frame.free_running:.0%}.",
         )
     return Diagnosis("warn", f"The mask leaks: {seen}.")
 

@@ -5,7 +5,7 @@ and token (two forward, four backward; Kaplan et al. 2020, section 2.1), plus wh
 with the square of the length. Measured runs correct the guess for the machine at hand.
 """
 
-from playground.runs import Spec
+from playground.spec import Spec
 
 SECONDS_PER_LAYER = 0.8e-3  # launching a layer's operations, forward, backward and update
 SECONDS_PER_OPERATION = 1 / 30e9

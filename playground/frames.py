@@ -4,10 +4,12 @@ Torch goes in, numpy comes out. Works for an untrained model just as well, so a 
 before anything is trained.
 """
 
+import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -32,7 +34,7 @@ from core.train import Trainer
 STAGES = ("scores", "scaled", "masked", "weights")
 MAX_PROBE = 128  # positions of the probe that are looked at: maps grow with its square
 TOP = 5
-VALIDATION_ROWS = 128
+VALIDATION_ROWS = 64
 VALIDATION_TOKENS = 16_384
 LEAK_ROWS = 2
 FREE_RUNNING_ROWS = 32
@@ -41,8 +43,7 @@ SAMPLE_CHARACTERS = 120
 SAMPLE_SECONDS = 0.5
 TEMPERATURE = 0.8
 
-MAX_FRAMES = 120
-MAX_FRAME_BYTES = 16 * 2**20
+MAX_FRAME_BYTES = 16 * 2**20  # of one run
 
 
 @dataclass(frozen=True)
@@ -74,19 +75,22 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Frame:
-    """A model at one step. The last three fields cost most and are carried on between looks."""
+    """A model at one step. What costs more than a glance is carried on from an earlier one."""
 
     step: int
     attention: dict[str, Attention]  # in the order of computation
     predictions: list[Prediction]
-    loss: float  # on the validation set, nats per scored token
-    accuracy: float
-    future_influence: float | None  # how far a later token moves a logit; None for an encoder
+
+    measured_at: int = -1  # the step that the next three are from
+    loss: float = math.nan  # on the validation set, nats per scored token
+    accuracy: float = math.nan
+    future_influence: float | None = None  # how far a later token moves a logit; None: an encoder
+
     free_running: float | None = None  # accuracy without seeing the answer; None for text
     teacher_forced: float | None = None  # `accuracy` when `free_running` was measured
     sample: str | None = None  # for text: what the model writes, whitespace kept
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """Bytes of the arrays."""
         return sum(
@@ -94,34 +98,50 @@ class Frame:
             for attention in self.attention.values()
         )
 
+    @property
+    def finite(self) -> bool:
+        """Whether the model still answers in finite numbers."""
+        answers = (value for found in self.predictions for value in found.probabilities)
+        return all(map(math.isfinite, (self.loss, *answers)))
 
-@torch.no_grad()
+
 def take_frame(
-    trainer: Trainer, probe: Batch, previous: Frame | None = None, thorough: bool = False
+    trainer: Trainer, probe: Batch, previous: Frame | None = None, closely: bool = False
 ) -> Frame:
     """Look at a model; its training is not disturbed.
 
     Args:
         probe: row 0 is shown, its first `MAX_PROBE` positions at most.
         previous: an earlier frame of the run, whose costly numbers are carried on.
-        thorough: look closer as well.
+        closely: let the model generate as well.
     """
+    frame = measure(trainer, glance(trainer, probe, previous))
+    return look_closer(trainer, frame) if closely else frame
+
+
+def glance(trainer: Trainer, probe: Batch, previous: Frame | None = None) -> Frame:
+    """The cheap part of a frame: what the model sees and answers on the probe."""
     probe = _first_row(probe)
+    seen = trainer.look(*probe.inputs, only=(*STAGES, "logits"))
+    new = {
+        "step": trainer.step_count,
+        "attention": _attention(trainer, probe, seen),
+        "predictions": _predictions(trainer, probe, seen["logits"][0]),
+    }
+    return replace(previous, **new) if previous else Frame(**new)
+
+
+def measure(trainer: Trainer, frame: Frame) -> Frame:
+    """Evaluate the validation rows, and how far later tokens reach; at the frame's step."""
     validation = _validation(trainer)
     loss, accuracy = trainer.evaluate(validation)
-    seen = trainer.look(*probe.inputs)
-    frame = Frame(
-        step=trainer.step_count,
-        attention=_attention(trainer, probe, seen),
-        predictions=_predictions(trainer, probe, seen["logits"][0]),
+    return replace(
+        frame,
+        measured_at=frame.step,
         loss=loss,
         accuracy=accuracy,
         future_influence=_future_influence(trainer, validation),
-        free_running=previous and previous.free_running,
-        teacher_forced=previous and previous.teacher_forced,
-        sample=previous and previous.sample,
     )
-    return look_closer(trainer, frame) if thorough else frame
 
 
 def look_closer(
@@ -130,7 +150,7 @@ def look_closer(
     """Let the model generate: the free-running accuracy, or for text a sample.
 
     Args:
-        frame: of the trainer's present step.
+        frame: measured at the trainer's present step.
         interrupted: asked in between; once it says True, the sample ends there.
     """
     if isinstance(trainer.task, QuestionTask):
@@ -183,17 +203,19 @@ def _attention(trainer: Trainer, probe: Batch, seen: dict[str, Tensor]) -> dict[
 def _predictions(trainer: Trainer, probe: Batch, logits: Tensor) -> list[Prediction]:
     """The likeliest tokens at each scored position, from logits [length, vocab]."""
     decode = trainer.task.decode
-    read, targets = probe.inputs[-1][0], probe.targets[0]
     best = logits.softmax(-1).topk(min(TOP, logits.shape[-1]))
+    ids, probabilities = best.indices.tolist(), best.values.tolist()
+    read, targets = probe.inputs[-1][0].tolist(), probe.targets[0].tolist()
     return [
         Prediction(
             position,
-            *decode([int(read[position]), int(targets[position])]),
-            decode(best.indices[position]),
-            best.values[position].tolist(),
-            bool(best.indices[position, 0] == targets[position]),
+            *decode([read[position], target]),
+            decode(ids[position]),
+            probabilities[position],
+            ids[position][0] == target,
         )
-        for position in (targets != IGNORED).nonzero()[:, 0].tolist()
+        for position, target in enumerate(targets)
+        if target != IGNORED
     ]
 
 
@@ -242,41 +264,3 @@ def _sample(trainer: Trainer, interrupted: Callable[[], bool]) -> str:
     with suppress(_Enough):
         generate(trainer.model, inputs, min(prompt.n_new, SAMPLE_CHARACTERS), choose)
     return "".join(task.vocabulary[i] for i in written)
-
-
-class Album:
-    """The frames of a run, oldest first, thinned evenly where they would take too much memory.
-
-    Every frame, then every second, every fourth …; the first and the last one always stay.
-    """
-
-    def __init__(self, max_frames: int = MAX_FRAMES, max_bytes: int = MAX_FRAME_BYTES) -> None:
-        self.frames: tuple[Frame, ...] = ()
-        self.taken = 0
-        self._numbers: tuple[int, ...] = ()  # of the frames that are kept
-        self._every = 1
-        self._max_frames, self._max_bytes = max_frames, max_bytes
-
-    @property
-    def last(self) -> Frame | None:
-        return self.frames[-1] if self.frames else None
-
-    def add(self, frame: Frame) -> None:
-        """Keep a frame; one of the same step as the last takes its place."""
-        kept = list(zip(self._numbers, self.frames, strict=True))
-        number = self._numbers[-1] + 1 if kept else 0
-        if kept and kept[-1][1].step == frame.step:
-            number = kept.pop()[0]
-        elif kept and kept[-1][0] % self._every:
-            kept.pop()
-        kept.append((number, frame))
-        while len(kept) > 2 and self._too_much(kept):
-            self._every *= 2
-            kept = [item for item in kept[:-1] if item[0] % self._every == 0] + kept[-1:]
-        self._numbers, self.frames = zip(*kept, strict=True)
-        self.taken += 1
-
-    def _too_much(self, kept: list[tuple[int, Frame]]) -> bool:
-        return (
-            len(kept) > self._max_frames or sum(frame.nbytes for _, frame in kept) > self._max_bytes
-        )

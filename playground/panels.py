@@ -21,15 +21,22 @@ from playground.figures import (
 )
 from playground.frames import Attention, Frame
 from playground.glossary import explain
-from playground.runs import Spec, Status, View
+from playground.spec import Spec
+from playground.view import Status, View
 from playground.workbench import Workbench
 
 STAGES = {"scores": "q·k", "scaled": "·scale", "masked": "+mask", "weights": "softmax"}
+IN_WORDS = {
+    "scores": "How well each query (row) fits each key (column), before anything is done to it.",
+    "scaled": "The scores times the scale: with √d_k their spread does not grow with the width.",
+    "masked": "Grey cells are hidden by the mask; the softmax will give them exactly 0.",
+    "weights": "Where each query (row) looks: a softmax, so each row of weights sums to 1.",
+}
 ALL_HEADS = "all heads"
 HEIGHT, PROJECTED = 430, 600  # pixels of the two main figures
 MOST_PREDICTIONS = 32  # columns in the picture of the predictions
 RECENT = 20  # steps in a mean of the training loss
-MAPS_WIDTH = 560  # pixels that the maps get in a window of usual width
+LOSS_WIDTH, MAPS_WIDTH, HEALTH_WIDTH = 470, 520, 320  # pixels in a window of usual width
 COLOURS = {"info": "#0072b2", "good": "#009e73", "warn": "#e69f00", "bad": "#d55e00"}
 SIGNS = {"info": "●", "good": "✓", "warn": "▲", "bad": "✗"}
 
@@ -127,7 +134,7 @@ def curves(bench: Workbench, view: View | None, chance: Chance, floor, height, p
         marks = [(change.step, f"{change.field} → {change.value}") for change in view.changes]
     figure = loss_chart(
         lines, chance=tuple(chance), floor=floor, marks=marks, log=log, show_lr=show_lr,
-        total_steps=bench.spec.training.steps, height=height, projector=projector,
+        total_steps=bench.spec.training.steps, width=LOSS_WIDTH, height=height, projector=projector,
     )  # fmt: skip
     live_plot(figure, key="loss_chart", name="loss")
     if bench.said:
@@ -177,15 +184,20 @@ def maps(spec: Spec, frames: tuple[Frame, ...], height: int, projector: bool) ->
         st.warning("The attention is no longer made of finite numbers: scrub back to see it whole.")
         return frame
     if head == ALL_HEADS:
-        columns = 2 if len(values) <= 4 else 4
-        figure = attention_maps(values, *tokens, columns=columns, width=MAPS_WIDTH, **shared)
+        figure = attention_maps(values, *tokens, width=MAPS_WIDTH, height=height, **shared)
         live_plot(figure, key="attention", height=height, on_click=_choose_head, name="attention")
     else:
         title = f"{layer}, {head}"
         figure = attention_map(
-            values[heads.index(head) - 1], *tokens, title=title, height=height, **shared
+            values[heads.index(head) - 1],
+            *tokens,
+            title=title,
+            width=MAPS_WIDTH,
+            height=height,
+            **shared,
         )
         live_plot(figure, key="attention", height=height, name="attention")
+    st.html(f'<small data-stage="{stage}">{explain(IN_WORDS[stage])}</small>')
     return frame
 
 
@@ -231,7 +243,7 @@ def details(bench, view: View | None, frames, frame: Frame, projector: bool) -> 
     )
     drawers = (
         lambda: predictions(frame, projector),
-        lambda: health(view, frames, projector),
+        lambda: health(bench, view, frames, projector),
         lambda: changes(bench, view),
         lambda: parts(bench.spec),
     )
@@ -256,29 +268,27 @@ def predictions(frame: Frame, projector: bool) -> None:
         st.code(frame.sample, language=None, wrap_lines=True)
 
 
-def health(view: View | None, frames: tuple[Frame, ...], projector: bool) -> None:
+def health(bench, view: View | None, frames: tuple[Frame, ...], projector: bool) -> None:
     steps = [frame.step for frame in frames]
     names = {layer_title(name): name for name in frames[-1].attention}
     layer = st.session_state.get("layer") or next(iter(names))
     name = names.get(layer, next(iter(names.values())))
     shown = [frame.attention[name] for frame in frames]
+    shared = {
+        "projector": projector, "width": HEALTH_WIDTH, "total_steps": bench.spec.training.steps,
+    }  # fmt: skip
     columns = st.columns(3, gap="medium")
     with columns[0]:
-        norms = (
-            {} if view is None else {layer_word(n): v.tolist() for n, v in view.layer_norms.items()}
-        )
-        live_plot(
-            gradient_chart([] if view is None else view.steps, norms, projector=projector),
-            key="gradients",
-        )
+        trained = [] if view is None else view.steps.tolist()
+        norms = {} if view is None else {layer_word(n): v for n, v in view.layer_norms.items()}
+        live_plot(gradient_chart(trained, norms, **shared), key="gradients")
     with columns[1]:
         entropy = [attention.entropy for attention in shown]
         largest = [attention.largest for attention in shown]
-        live_plot(entropy_chart(steps, entropy, largest, projector=projector), key="entropy")
+        live_plot(entropy_chart(steps, entropy, largest, **shared), key="entropy")
     with columns[2]:
         measured = {title: [f.attention[n].spread for f in frames] for title, n in names.items()}
-        theory = shown[-1].theory
-        live_plot(spread_chart(steps, measured, theory, projector=projector), key="spread")
+        live_plot(spread_chart(steps, measured, shown[-1].theory, **shared), key="spread")
 
 
 def changes(bench: Workbench, view: View | None) -> None:

@@ -14,7 +14,10 @@ from core.device import Device, choose_device
 from core.train import Trainer
 from playground import estimate
 from playground.frames import Frame, take_frame
-from playground.runs import RUNS, Run, Runs, Spec, Status, View
+from playground.run import Run
+from playground.runs import RUNS, Runs
+from playground.spec import Spec
+from playground.view import Status, View
 
 GHOSTS = 3  # earlier curves kept for comparison
 WORTH_KEEPING = 5  # steps a curve needs to become a ghost
@@ -136,6 +139,11 @@ class Workbench:
     def moving(self) -> bool:
         """Whether steps are being done, or will be without another press."""
         return self.run is not None and self.run.view().status in MOVING
+
+    @property
+    def live(self) -> bool:
+        """Whether the pictures may still change without another press."""
+        return self.run is not None and self.run.view().live
 
     def play(self) -> None:
         """Go on, or start: a finished run starts again unless steps have been added.

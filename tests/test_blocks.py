@@ -149,9 +149,7 @@ def test_encoder_decoder_equals_pytorchs_two_stacks(norm, randomise):
     encoder = nn.TransformerEncoder(
         ready_made(nn.TransformerEncoderLayer, config), 2, finals[0], enable_nested_tensor=False
     )
-    decoder = nn.TransformerDecoder(
-        ready_made(nn.TransformerDecoderLayer, config), 2, finals[1]
-    )
+    decoder = nn.TransformerDecoder(ready_made(nn.TransformerDecoderLayer, config), 2, finals[1])
     for block, twin in zip(ours.encoder.blocks, encoder.layers, strict=True):
         carry_over(block, twin)
     for block, twin in zip(ours.blocks, decoder.layers, strict=True):

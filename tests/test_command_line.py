@@ -79,7 +79,9 @@ def test_every_knob_of_the_dataclasses_is_a_flag(name, capsys):
         for item in fields(config)
         if item.metadata
     } - {"--vocab-size", "--max-len"}
-    extra = {"--help", "--task", "--device", "--save"} | ({"--text-file"} if name == "text" else set())
+    extra = {"--help", "--task", "--device", "--save"} | (
+        {"--text-file"} if name == "text" else set()
+    )
     assert {flag for flag in flags if not flag.startswith("--no-")} == knobs | extra
     assert {"--no-residual", "--no-ffn", "--no-tie-embeddings"} <= flags
 

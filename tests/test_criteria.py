@@ -100,22 +100,27 @@ def test_without_residuals_four_layers_stay_at_chance(processes):
 
 def test_without_a_mask_the_loss_is_low_and_the_leak_is_measured(processes):
     """TRN-06: a low loss alone proves nothing."""
-    for result in over_seeds(processes, mask="none"):
+    results = over_seeds(processes, mask="none")
+    print([result[2:] for result in results])
+    for result in results:
         assert result.final < 0.05
-        assert result.accuracy > 0.95
-        assert result.future_influence > 0.1
-        assert result.free_running < result.accuracy - 0.3
+        assert result.accuracy > 0.98
+        assert result.future_influence > 1.0
+        assert result.free_running < result.accuracy - 0.15
+    assert sum(result.free_running for result in results) / 3 < 0.7
 
 
 @pytest.mark.parametrize("d_model", [64, 256])
 def test_without_scaling_the_spread_of_the_scores_is_the_root_of_d_k(d_model):
-    """In training's own batches, at initialisation; scaled, it is about 1."""
+    """At initialisation, on the task itself; scaled, it is about 1."""
     task = TASKS["reverse"]()
     for scale, expected in (("none", math.sqrt(d_model)), ("sqrt_d_head", 1.0)):
         for seed in SEEDS:
-            config = ModelConfig.for_task(task, d_model=d_model, n_heads=1, scale=scale)
+            config = ModelConfig.for_task(
+                task, d_model=d_model, n_heads=1, scale=scale, position="learned"
+            )
             trainer = Trainer(config, task, TrainConfig(seed=seed))
             seen = trainer.look(*task.validation("decoder").inputs)
             name = "blocks.0.attention"
             spread = score_spread(seen[f"{name}.scaled"], seen_keys(seen[f"{name}.masked"]))
-            assert 0.7 * expected < spread < 1.5 * expected
+            assert spread == pytest.approx(expected, rel=0.3)

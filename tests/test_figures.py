@@ -121,10 +121,16 @@ def test_loss_chart_draws_the_very_values():
     assert named(figure, "learning rate")["yaxis"] == "y2"
 
 
-def test_smoothing_starts_at_the_first_loss_and_keeps_a_constant():
-    assert smooth([3.0, 3.0, 3.0]) == pytest.approx([3.0, 3.0, 3.0])
-    assert smooth([2.0, 1.0], factor=0.5) == pytest.approx([2.0, (0.25 * 2 + 0.5 * 1) / 0.75])
-    assert smooth([]) == []
+def test_smoothing_is_the_moving_average_corrected_for_its_start():
+    values = np.random.default_rng(0).normal(size=1000)
+    mean, expected = 0.0, []
+    for step, value in enumerate(values, start=1):
+        mean = 0.9 * mean + 0.1 * value
+        expected.append(mean / (1 - 0.9**step))
+    assert np.allclose(smooth(values, factor=0.9), expected, atol=1e-7)
+    assert smooth([3.0, 3.0, 3.0]).tolist() == pytest.approx([3.0, 3.0, 3.0])
+    assert smooth([]).size == 0
+    assert np.isnan(smooth([math.nan])).all()
 
 
 def test_raw_loss_is_fainter_than_smoothed_and_one_run_has_one_colour():
@@ -306,20 +312,20 @@ def test_unknown_stage_and_wrong_shape_are_named():
     assert list(STAGES) == ["scores", "scaled", "masked", "weights"]
 
 
+@pytest.mark.parametrize("columns", [None, 2, 4])
 @pytest.mark.parametrize("projector", [False, True])
 @pytest.mark.parametrize("heads", [1, 2, 3, 5, 8, 16])
 @pytest.mark.parametrize("height", [None, 200, 430, 900])
-def test_maps_stay_inside_the_figure_and_apart(heads, height, projector):
-    grid = _grid((heads, 21, 21), min(4, heads), 600, height, sizes(projector))
+def test_maps_stay_inside_the_figure_and_apart(heads, height, projector, columns):
+    grid = _grid((heads, 21, 21), columns, 600, height, sizes(projector))
     assert len(grid.domains) == heads
     boxes = []
     for (x0, x1), (y0, y1) in grid.domains:
         assert 0 <= x0 < x1 <= 1 and 0 <= y0 < y1 <= 1
         boxes.append((round(x0, 9), round(x1, 9), round(y0, 9), round(y1, 9)))
-    if height != 200:
-        for i, a in enumerate(boxes):
-            for b in boxes[:i]:
-                assert a[1] <= b[0] or b[1] <= a[0] or a[3] <= b[2] or b[3] <= a[2]
+    for i, a in enumerate(boxes):
+        for b in boxes[:i]:
+            assert a[1] <= b[0] or b[1] <= a[0] or a[3] <= b[2] or b[3] <= a[2]
 
 
 def test_equal_figures_may_be_drawn_twice():

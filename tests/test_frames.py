@@ -3,7 +3,6 @@
 import gc
 import weakref
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ import torch
 from core.config import ModelConfig, TrainConfig
 from core.tasks import IGNORED, TASKS, Batch
 from core.train import Trainer
-from playground.frames import MAX_PROBE, STAGES, Album, Frame, look_closer, take_frame
+from playground.frames import MAX_PROBE, STAGES, glance, look_closer, measure, take_frame
 
 SMALL = {"d_model": 16, "n_heads": 2, "n_layers": 1}
 
@@ -87,7 +86,7 @@ def test_predictions_are_the_models_own_probabilities(reverse):
 
 def test_loss_is_that_of_the_validation_rows(reverse):
     frame = frame_of(reverse)
-    evaluation = reverse.evaluate(reverse.task.validation("decoder", 128))
+    evaluation = reverse.evaluate(reverse.task.validation("decoder", 64))
     assert (frame.loss, frame.accuracy) == pytest.approx(evaluation)
 
 
@@ -103,7 +102,7 @@ def test_looking_does_not_disturb_training():
         found = []
         for _ in range(3):
             if look:
-                frame_of(trainer, thorough=True)
+                frame_of(trainer, closely=True)
             found.append(trainer.step().loss)
         return found
 
@@ -117,14 +116,14 @@ def test_leak_is_measured(mask, leaks):
 
 
 def test_an_encoder_has_no_answer_to_leak():
-    frame = frame_of(trainer_for(TASKS["reverse"](length=4), "encoder", mask="none"), thorough=True)
+    frame = frame_of(trainer_for(TASKS["reverse"](length=4), "encoder", mask="none"), closely=True)
     assert frame.future_influence is None and frame.free_running is None
 
 
 def test_free_running_accuracy_is_that_of_generating_token_by_token(reverse):
     for _ in range(5):
         reverse.step()
-    frame = frame_of(reverse, thorough=True)
+    frame = frame_of(reverse, closely=True)
     (tokens,), targets = reverse.task.validation("decoder", 32)
     right = asked = 0
     for row, target in zip(tokens, targets, strict=True):
@@ -141,16 +140,39 @@ def test_free_running_accuracy_is_that_of_generating_token_by_token(reverse):
 
 
 def test_costly_numbers_are_carried_on(reverse):
-    first = frame_of(reverse, thorough=True)
+    first = frame_of(reverse, closely=True)
     reverse.step()
     second = frame_of(reverse, previous=first)
     assert (second.step, second.free_running) == (1, first.free_running)
     assert second.teacher_forced == first.accuracy
 
 
+def test_a_glance_carries_what_was_measured_and_says_from_which_step(reverse):
+    first = frame_of(reverse)
+    for _ in range(3):
+        reverse.step()
+    second = glance(reverse, probe_of(reverse), first)
+    assert (second.step, second.measured_at) == (3, 0)
+    assert (second.loss, second.accuracy) == (first.loss, first.accuracy)
+    assert second.future_influence == first.future_influence
+    fresh = measure(reverse, second)
+    assert fresh.measured_at == 3 and fresh.loss != first.loss
+    same, whole = ((f.loss, f.predictions) for f in (fresh, frame_of(reverse)))
+    assert same == whole
+
+
+def test_numbers_that_are_not_finite_are_told_at_a_glance(reverse):
+    first = frame_of(reverse)
+    with torch.no_grad():
+        reverse.parameters[-1][0, 0] = torch.inf
+    assert first.finite
+    assert not glance(reverse, probe_of(reverse), first).finite
+    assert not replace(first, loss=float("nan")).finite
+
+
 def test_sample_is_text_with_its_whitespace():
     trainer = trainer_for(TASKS["text"](source="grammar", length=16))
-    sample = frame_of(trainer, thorough=True).sample
+    sample = frame_of(trainer, closely=True).sample
     assert 0 < len(sample) <= 120
     assert set(sample) <= set(trainer.task.vocabulary[1:])
     assert frame_of(trainer).sample is None
@@ -166,7 +188,7 @@ def test_sample_ends_when_interrupted():
 
 def test_a_long_probe_is_cut():
     trainer = trainer_for(TASKS["text"](source="docs", length=200))
-    frame = frame_of(trainer)
+    frame = frame_of(trainer, "look " * 40)
     (attention,) = frame.attention.values()
     assert len(attention.query_tokens) == len(frame.predictions) == MAX_PROBE
 
@@ -178,36 +200,3 @@ def test_a_trainer_is_not_kept_alive():
     del trainer
     gc.collect()
     assert gone() is None and frame.attention
-
-
-@cache
-def some_frame() -> Frame:
-    return frame_of(trainer_for(TASKS["copy"](length=2)))
-
-
-def album_of(steps, **limits) -> Album:
-    album, frame = Album(**limits), some_frame()
-    for step in steps:
-        album.add(replace(frame, step=step))
-    return album
-
-
-def test_album_keeps_first_and_last_and_evenly_in_between():
-    for n in range(1, 60):
-        steps = [frame.step for frame in album_of(range(n), max_frames=8).frames]
-        assert steps[0] == 0 and steps[-1] == n - 1
-        assert len(steps) <= 8
-        gaps = np.diff(steps).tolist()
-        assert len(set(gaps[:-1])) <= 1  # the last frame may come before its time
-        assert gaps[-1:] <= gaps[:1]
-
-
-def test_album_keeps_within_its_bytes():
-    one = album_of([0]).frames[0].nbytes
-    album = album_of(range(50), max_bytes=5 * one)
-    assert sum(frame.nbytes for frame in album.frames) <= 5 * one
-    assert [frame.step for frame in album_of(range(50), max_bytes=1).frames] == [0, 49]
-
-
-def test_album_replaces_a_frame_of_the_same_step():
-    assert [frame.step for frame in album_of([0, 0, 1, 1, 1, 2]).frames] == [0, 1, 2]

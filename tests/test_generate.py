@@ -189,7 +189,7 @@ def test_an_encoder_decoder_learns_to_copy_without_a_teacher():
         init="gpt2",
         position="learned",
     )
-    source, target_in = task.validation("encoder-decoder").inputs
+    _, target_in = task.validation("encoder-decoder").inputs
     targets = task.validation("encoder-decoder").targets
     assert torch.equal(target_in[:, 1:], targets[:, :-1])  # the target, shifted by one
 

@@ -48,9 +48,7 @@ def test_window_of_one_is_the_identity_and_a_long_one_is_causal():
         assert torch.equal(visible(MASKS["window"](window), 6, 6, CPU), causal)
 
 
-@pytest.mark.parametrize(
-    ("mask", "expected"), [("causal", [1, 2, 2, 2]), ("none", [2, 2, 2, 2])]
-)
+@pytest.mark.parametrize(("mask", "expected"), [("causal", [1, 2, 2, 2]), ("none", [2, 2, 2, 2])])
 def test_padding_hides_keys_and_no_queries(mask, expected):
     """MSK-03"""
     real = torch.tensor([[5, 7, 0, 0]]) != 0
@@ -78,9 +76,7 @@ def test_what_stands_at_padded_places_changes_no_real_position(mask, randomise):
 
 
 def test_pad_mask_off_lets_padding_in(randomise):
-    config = ModelConfig(
-        vocab_size=9, max_len=4, d_model=8, n_heads=2, mask="none", pad_mask=False
-    )
+    config = ModelConfig(vocab_size=9, max_len=4, d_model=8, n_heads=2, mask="none", pad_mask=False)
     model = randomise(build_model(config)).double()
     padded, short = torch.tensor([[5, 7, 0, 0]]), torch.tensor([[5, 7]])
     assert (model(padded)[:, :2] - model(short)).abs().max() > 1e-6

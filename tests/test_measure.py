@@ -113,6 +113,13 @@ def test_future_influence_of_a_single_token_is_nothing():
     assert future_influence(model, (TOKENS[:, :1],)) == 0.0
 
 
+def test_future_influence_of_logits_that_are_not_finite_is_not_a_number(randomise):
+    model = randomise(build_model(small()))
+    with torch.no_grad():
+        model.head.weight[0, 0] = math.nan
+    assert math.isnan(future_influence(model, (TOKENS,)))
+
+
 class Successor(torch.nn.Module):
     """Predicts the token after the last one it reads, or with `cheat` reads the answer."""
 
@@ -170,3 +177,10 @@ def test_free_running_accuracy_of_every_task_is_a_share(name, architecture):
     config = ModelConfig.for_task(task, architecture=architecture, d_model=8, n_heads=2, n_layers=1)
     accuracy = free_running_accuracy(build_model(config), task.validation(architecture, 4))
     assert 0 <= accuracy <= 1
+
+
+def test_future_influence_of_a_model_that_is_not_finite_is_not_a_number():
+    model = build_model(small(mask="none"))
+    with torch.no_grad():
+        model.head.weight[0, 0] = math.nan
+    assert math.isnan(future_influence(model, (TOKENS,)))

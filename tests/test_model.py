@@ -225,7 +225,7 @@ def tensors_outside(model: nn.Module) -> list[str]:
 
 
 @pytest.mark.parametrize("position", POSITIONS)
-@pytest.mark.parametrize(("mask", "architecture"), zip(MASKS, reversed(ARCHITECTURES)))
+@pytest.mark.parametrize(("mask", "architecture"), zip(MASKS, reversed(ARCHITECTURES), strict=True))
 def test_model_moves_as_a_whole(architecture, position, mask, device64):
     """DEV-02"""
     config = tiny(architecture=architecture, position=position, mask=mask)

@@ -258,7 +258,9 @@ def test_every_precision_gives_the_loss_of_fp32(position, device):
     exact = trainer(task, device, model).evaluate(batch).loss
     for precision in precisions(device):
         rough = trainer(task, device, model, precision=precision)
-        assert rough.evaluate(batch).loss == pytest.approx(exact, abs=1e-2 if "16" in precision else 0)
+        assert rough.evaluate(batch).loss == pytest.approx(
+            exact, abs=1e-2 if "16" in precision else 0
+        )
         assert math.isfinite(rough.step().loss)
 
 
@@ -380,6 +382,10 @@ def test_looking_gives_every_traced_tensor_in_float32_on_the_host(device):
     assert "blocks.1.attention.weights" in seen
     assert all(x.dtype == torch.float32 and x.device.type == "cpu" for x in seen.values())
     assert not any(x.requires_grad for x in seen.values())
+
+    few = t.look(*TASK.probe("decoder").inputs, only={"weights", "logits"})
+    assert list(few) == ["blocks.0.attention.weights", "blocks.1.attention.weights", "logits"]
+    assert all(torch.equal(few[name], seen[name]) for name in few)
 
 
 # --- hot changes --------------------------------------------------------------------------

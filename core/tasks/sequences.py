@@ -64,6 +64,8 @@ class SequenceTask(QuestionTask):
 
 @dataclass(frozen=True, kw_only=True)
 class Copy(SequenceTask):
+    """`31415 → 31415`"""
+
     name = "copy"
     title = "Copy"
     about = "Repeat the symbols in the same order: every place looks a fixed distance back."
@@ -74,6 +76,8 @@ class Copy(SequenceTask):
 
 @dataclass(frozen=True, kw_only=True)
 class Reverse(SequenceTask):
+    """`31415 → 51413`"""
+
     name = "reverse"
     title = "Reverse"
     about = "Write the symbols backwards: every place looks one step further back than the last."
@@ -88,6 +92,8 @@ class Reverse(SequenceTask):
 
 @dataclass(frozen=True, kw_only=True)
 class Sort(SequenceTask):
+    """`31415 → 11345`"""
+
     name = "sort"
     title = "Sort"
     about = "Write the symbols in order: what matters is what they are, not where they stood."

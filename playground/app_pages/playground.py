@@ -6,7 +6,8 @@ import streamlit as st
 
 from playground import controls, panels
 from playground.components.link import copy_link
-from playground.runs import Spec
+from playground.glossary import GLOSSARY
+from playground.spec import Spec
 from playground.visitor import bench as my_bench
 from playground.workbench import Workbench
 
@@ -50,6 +51,10 @@ def transport(bench: Workbench) -> None:
             "New seed", key="new_seed", icon=":material/casino:", on_click=new_seed,
             help="Other initial weights and other batches.",
         )  # fmt: skip
+        with st.popover(
+            "Words", icon=":material/menu_book:", help="The paper's words, a sentence each."
+        ):
+            st.markdown("\n".join(f"- **{word}**: {meaning}" for word, meaning in GLOSSARY.items()))
         lost = copy_link(run=bench.owner if bench.run else None, fresh=bench.fresh)
         st.toggle(
             "Projector", key="projector", bind="query-params",
@@ -87,12 +92,12 @@ transport(bench)
 if refused := st.session_state.pop("refused", None):
     st.error(refused)
 
-active = bench.moving
+active = bench.live
 
 
 def live() -> None:
     panels.draw(bench, projector=st.session_state.get("projector", False))
-    if active and not bench.moving:
+    if active and not bench.live:
         st.rerun()  # the run has ended: stop the clock, offer Play again
 
 

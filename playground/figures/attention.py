@@ -62,7 +62,7 @@ def attention_maps(
             "masked" on, since before it these scores exist.
         selected: index of the head to frame.
         titles: one for each map; "head 1" and so on by default.
-        columns: maps in a row, at most; 4 by default.
+        columns: maps in a row, at most; by default 4, or with a height what makes them largest.
         width: pixels the figure will about have, for the height and the size of labels.
         height: pixels; by default what square maps of that width need.
     """
@@ -72,7 +72,7 @@ def attention_maps(
         return empty_figure("no attention to show", projector=projector)
     size = sizes(projector)
     names = list(titles) if titles is not None else [f"head {i + 1}" for i in range(heads)]
-    grid = _grid(values.shape, min(columns or MAX_COLUMNS, heads), width, height, size)
+    grid = _grid(values.shape, columns, width, height, size)
     layout = base_layout(
         _alt(values, gaps, query_tokens, key_tokens, stage, names),
         grid.height,
@@ -193,33 +193,50 @@ class _Grid(NamedTuple):
 
 
 def _grid(
-    shape: tuple[int, ...], columns: int, width: int, height: int | None, size: Sizes
+    shape: tuple[int, ...], columns: int | None, width: int, height: int | None, size: Sizes
 ) -> _Grid:
     heads, queries, keys = shape
-    rows = -(-heads // columns)
     margin = {"l": 3 * size.font, "r": 8, "t": 2 * size.font}
-    margin["b"] = 3 * size.small + _bar_height(size)
+    margin["b"] = round(2.5 * size.small) + _bar_height(size)
     between, above = 2 * size.small, 2 * size.font + size.small
     across = max(width - margin["l"] - margin["r"], 200)
-    slot = (across - between * (columns - 1)) / columns
-    tall = min(slot, 420) * min(queries / keys, 2)
-    frame = margin["t"] + margin["b"] + (rows - 1) * above
+
+    def slot(columns: int) -> float:
+        return (across - between * (columns - 1)) / columns
+
+    def tall(columns: int) -> float:
+        wanted = min(slot(columns), 420) * min(queries / keys, 2)
+        if height is None:
+            return wanted
+        rows = -(-heads // columns)
+        # Half of a row at least: where there is no room, titles give way to maps.
+        return min(wanted, max((down + above) / rows - above, down / rows / 2))
+
+    def pitch(columns: int) -> float:
+        return min(slot(columns) / keys, tall(columns) / queries)
+
+    down = 0.0 if height is None else max(height - margin["t"] - margin["b"], 40)
+    if columns is None:
+        columns = MAX_COLUMNS if height is None else max(range(1, heads + 1), key=pitch)
+    columns = min(columns, heads)
+    rows = -(-heads // columns)
+    wide, high, cell = slot(columns), tall(columns), pitch(columns)
     if height is None:
-        height = round(rows * tall + frame)
-    tall = min(tall, max((height - frame) / rows, 40))
-    down = height - margin["t"] - margin["b"]
-    pitch = min(slot / keys, tall / queries)
+        down = rows * high + (rows - 1) * above
+        height = round(down + margin["t"] + margin["b"])
+    row_step = high if rows == 1 else high + min(above, (down - rows * high) / (rows - 1))
     domains = []
     for head in range(heads):
         row, column = divmod(head, columns)
-        x, y = column * (slot + between) / across, 1 - row * (tall + above) / down
-        domains.append(([x, min(x + slot / across, 1)], [max(y - tall / down, 0), min(y, 1)]))
+        x, y = column * (wide + between) / across, 1 - row * row_step / down
+        right, bottom = x + wide / across, y - high / down
+        domains.append(([x, min(right, 1)], [max(bottom, 0), y]))
     return _Grid(
         domains,
         margin,
         height,
-        label_size=int(min(size.small, max(pitch * 0.85, 8))),
-        labelled=pitch >= 7,
+        label_size=int(min(size.small, max(cell * 0.9, 7))),
+        labelled=cell >= 6.5,
         bottom_left="" if rows == 1 else str((rows - 1) * columns + 1),
     )
 

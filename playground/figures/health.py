@@ -95,7 +95,7 @@ def entropy_chart(
     layout["xaxis2"] = layout["xaxis"] | {"domain": [0.55, 1], "anchor": "y2"}
     layout["xaxis"] |= {"domain": [0, 0.45]}
     layout |= {"yaxis": share, "yaxis2": share | {"anchor": "x2"}}
-    layout["annotations"] += [step_label(projector, "2")] + [
+    layout["annotations"] += [
         {
             "text": text,
             "xref": f"x{axes} domain",
@@ -185,7 +185,7 @@ def _layout(
     steps: Sequence[int],
     total_steps: int | None,
 ) -> dict[str, Any]:
-    names = [trace["name"] for trace in data if trace.get("showlegend", True)]
+    names = [[trace["name"]] for trace in data if trace.get("showlegend", True)]
     return {
         **base_layout(alt, height, projector, revision),
         **legend_below(names, width, projector),

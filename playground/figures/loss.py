@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from playground.figures.style import (
     TEXT,
@@ -47,18 +48,20 @@ class Curve:
     ghost: bool = False
 
 
-def smooth(values: Sequence[float], factor: float = SMOOTHING) -> list[float]:
+def smooth(values: ArrayLike, factor: float = SMOOTHING) -> np.ndarray:
     """Exponential moving average, corrected for its start at zero; non-finite values are skipped.
 
     Corrected as in Adam (Kingma and Ba, 2015, section 3), so the first value is the first loss.
+    The average forgets what weighs less than 1e-9.
     """
-    mean, weight, out = 0.0, 0.0, []
-    for value in values:
-        if math.isfinite(value):
-            mean = factor * mean + (1 - factor) * value
-            weight = factor * weight + 1 - factor
-        out.append(mean / weight if weight else math.nan)
-    return out
+    numbers = np.asarray(values, dtype=float)
+    if not numbers.size:
+        return numbers
+    seen = np.isfinite(numbers)
+    kernel = factor ** np.arange(math.ceil(math.log(1e-9, factor)))
+    sums = np.convolve(np.where(seen, numbers, 0), kernel)[: numbers.size]
+    weight = np.convolve(seen, kernel)[: numbers.size]
+    return np.divide(sums, weight, out=np.full_like(sums, np.nan), where=weight > 0)
 
 
 def loss_chart(
@@ -94,9 +97,12 @@ def loss_chart(
     lines = _reference_lines(chance, floor)
     data += [reference_line(value, end, projector) for _, value, _ in lines]
 
-    layout = base_layout(_alt(curves, chance, floor, marks), height, projector, "loss")
-    shown = [trace["name"] for trace in data if trace.get("showlegend", True)]
-    layout |= legend_below(shown, width, projector)
+    layout = base_layout(_alt(curves, chance, floor, marks), height, projector, f"loss {log}")
+    groups: dict[str, list[str]] = {}
+    for trace in data:
+        if trace.get("showlegend", True):
+            groups.setdefault(trace["legendgroup"], []).append(trace["name"])
+    layout |= legend_below(list(groups.values()), width, projector)
     if marks:
         layout["margin"]["t"] = MARK_ROWS * (size.small + 6)
     layout |= {
@@ -111,7 +117,7 @@ def loss_chart(
         ]
         + [_mark_label(i, step, text, end, size) for i, (step, text) in enumerate(marks)],
     }
-    layout["yaxis"] |= {"type": "log"} if log else {"rangemode": "tozero"}
+    layout["yaxis"] |= {"type": "log", "dtick": "D2"} if log else {"rangemode": "tozero"}
     if show_lr:
         layout["margin"]["r"] = 5 * size.font
         layout["yaxis2"] = {

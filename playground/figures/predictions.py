@@ -52,11 +52,13 @@ def prediction_chart(
     pitch = (width - left - 16) / positions
     with_share = pitch >= 2.6 * size.small
     text_size = int(max(min(size.font, pitch * 0.7), 7))
+    stacked = pitch < 3 * text_size
+    wanted = 1.5 if stacked else 1.2  # height of that row, in rows
     row_height = (2.9 if with_share else 1.9) * size.font
 
     layout = base_layout(
         _alt(inputs, candidates, shares, targets, right),
-        round((guesses + 1.2) * row_height + top + bottom),
+        round((guesses + wanted) * row_height + top + bottom),
         projector,
         f"predictions {positions} {guesses}",
     )
@@ -85,8 +87,8 @@ def prediction_chart(
             "zeroline": False,
         },
         "yaxis": {
-            "range": [guesses - 0.5, -1.7],
-            "tickvals": list(range(-1, guesses)),
+            "range": [guesses - 0.5, -0.5 - wanted],
+            "tickvals": [-0.5 - wanted / 2, *range(guesses)],
             "ticktext": ["wanted", *(f"guess {k + 1}" for k in range(guesses))],
             "ticks": "",
             "showgrid": False,
@@ -101,7 +103,7 @@ def prediction_chart(
     cells = {
         "type": "heatmap",
         "name": "guesses",
-        "z": np.round(shares.T, 4),
+        "z": np.ascontiguousarray(np.round(shares.T, 4)),
         "text": [[escape(candidates[x][k]) for x in range(positions)] for k in range(guesses)],
         "texttemplate": "%{text}<br>%{z:.0%}" if with_share else "%{text}",
         "textfont": {"size": text_size},
@@ -110,20 +112,23 @@ def prediction_chart(
         "ygap": 2 * size.line,
         "hovertemplate": "position %{x:d}, “%{text}”<br><b>%{z:.2%}</b><extra></extra>",
     }
-    return {"data": [cells, _verdicts(targets, right, text_size, pitch)], "layout": layout}
+    return {
+        "data": [cells, _verdicts(targets, right, -0.5 - wanted / 2, text_size, stacked)],
+        "layout": layout,
+    }
 
 
 def _verdicts(
-    targets: Sequence[str], right: Sequence[bool], text_size: int, pitch: float
+    targets: Sequence[str], right: Sequence[bool], y: float, text_size: int, stacked: bool
 ) -> dict[str, Any]:
     """The wanted tokens, each with ✓ or ✗ (below it where columns are narrow)."""
-    between = " " if pitch >= 3 * text_size else "<br>"
+    between = "<br>" if stacked else " "
     return {
         "type": "scatter",
         "name": "wanted",
         "mode": "text",
         "x": list(range(len(targets))),
-        "y": [-1.1] * len(targets),
+        "y": [y] * len(targets),
         "text": [
             f"<b>{escape(target)}</b>{between}{RIGHT_MARK if good else WRONG_MARK}"
             for target, good in zip(targets, right, strict=True)

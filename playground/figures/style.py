@@ -103,15 +103,20 @@ def token_labels(tokens: Sequence[str]) -> dict[str, str]:
     return {str(i): escape(token) for i, token in enumerate(tokens)}
 
 
-def legend_below(names: Sequence[str], width: int, projector: bool) -> dict[str, Any]:
+def legend_below(groups: Sequence[Sequence[str]], width: int, projector: bool) -> dict[str, Any]:
     """Legend under the step axis, with the bottom margin that makes room for it.
 
-    Plotly sets the entries in columns as wide as the widest; the estimate here does the same.
+    Plotly sets the names of a group below each other and the groups side by side, as many as fit;
+    the estimate here does the same.
     """
     font = sizes(projector).small + (0 if projector else 1)
-    widest = max(map(len, names), default=0) * 0.55 * font + 50
-    columns = max(int((width - 4 * font) // widest), 1)
-    rows = -(-len(names) // columns)
+    room, used, rows, tallest = width - 6 * font - 16, 0.0, 0, 0
+    for names in groups:
+        needed = max(map(len, names)) * 0.52 * font + 45
+        if used and used + needed > room:
+            rows, used, tallest = rows + tallest, 0.0, 0
+        used, tallest = used + needed, max(tallest, len(names))
+    rows += tallest
     return {
         "margin": {"l": 5 * font, "r": 16, "t": 12, "b": round(2.2 * font + 1.85 * font * rows)},
         "legend": {
@@ -130,12 +135,12 @@ def step_axis(end: float) -> dict[str, Any]:
     return {"range": [0, max(end, 1)], "zeroline": False}
 
 
-def step_label(projector: bool, axes: str = "") -> dict[str, Any]:
+def step_label(projector: bool) -> dict[str, Any]:
     """The word "step" to the left of the axis' first number: it needs no row of its own."""
     return {
         "text": "step",
-        "xref": f"x{axes} domain",
-        "yref": f"y{axes} domain",
+        "xref": "x domain",
+        "yref": "y domain",
         "x": 0,
         "y": 0,
         "xanchor": "right",
@@ -146,8 +151,8 @@ def step_label(projector: bool, axes: str = "") -> dict[str, Any]:
     }
 
 
-def reference_line(value: float, end: float, projector: bool, axes: str = "") -> dict[str, Any]:
-    """Dashed level line from step 0 to `end`, on the axes x and y with this suffix.
+def reference_line(value: float, end: float, projector: bool) -> dict[str, Any]:
+    """Dashed level line from step 0 to `end`.
 
     A trace, not a shape: the axis then makes room for it, on a linear and on a log scale.
     """
@@ -155,8 +160,6 @@ def reference_line(value: float, end: float, projector: bool, axes: str = "") ->
         "type": "scatter",
         "x": [0, max(end, 1)],
         "y": [value, value],
-        "xaxis": f"x{axes}",
-        "yaxis": f"y{axes}",
         "mode": "lines",
         "line": {"color": MUTED, "width": sizes(projector).thin, "dash": "longdash"},
         "showlegend": False,

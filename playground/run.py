@@ -1,0 +1,263 @@
+"""One run: what its page asks of it, and how the worker that holds it serves that.
+
+Only that worker touches the live model, between two steps. Requests are posted and return at once.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from core import checkpoint
+from core.device import Device
+from core.tasks import Batch
+from core.train import Diverged, Trainer
+from playground.schedule import Schedule, Seat
+from playground.spec import Spec, check_limits, estimated_memory, failure_in_words
+from playground.view import Record, Status, View
+from playground.watch import Look, Watch
+
+log = logging.getLogger(__name__)
+
+SLICE = 0.04  # seconds a run trains before the next one gets its turn
+
+
+class Run:
+    """One training run. Every public method returns at once."""
+
+    def __init__(self, owner: str, spec: Spec, schedule: Schedule, device: Device) -> None:
+        self.owner, self.started = owner, spec
+        self._schedule, self._lock, self._device = schedule, schedule.lock, device
+        # Under the lock:
+        self.seat = Seat.IDLE
+        self.posts: deque[Callable[[], None]] = deque()
+        self.wish = False  # whether it should be training
+        self.events = 0  # requests and changes of state so far
+        self.memory = estimated_memory(spec)  # bytes
+        self._spec = spec
+        self._outcome: Status | None = None
+        self._message = ""
+        self._freed = False
+        # Written by the worker alone:
+        self.record = Record()
+        self._trainer: Trainer | None = None
+        self._probe = spec.task.probe(spec.model.architecture, spec.probe)
+        self._watch = Watch()
+        with self._lock:
+            self._post(self._do_build)
+
+    # --- for pages ------------------------------------------------------------------------
+
+    def play(self) -> None:
+        """Train; wait in the queue if too many do."""
+        with self._lock:
+            if self._outcome is None and not self._freed:
+                self.wish = True
+                self._schedule.admit(self)
+
+    def pause(self) -> None:
+        """Train no further than the step that is being made."""
+        self._ask(self._do_pause)
+
+    def step_once(self) -> None:
+        """Pause, and make one step."""
+        self._ask(self._do_step)
+
+    def stop(self) -> None:
+        """End the run within one step. What was learnt can still be looked at and saved."""
+        self._ask(self._do_stop)
+
+    def change(self, **hot: Any) -> None:
+        """Turn hot knobs; in force from the next step on.
+
+        Raises:
+            ValueError: not a hot knob, an illegal value, or too large; nothing has changed then.
+        """
+        with self._lock:
+            spec = self._spec.changed(**hot)
+            check_limits(spec)
+            self._spec, self.memory = spec, estimated_memory(spec)
+            if self._outcome is Status.DONE and len(self.record) < spec.training.steps:
+                self._outcome = None  # more steps are asked for: it can go on
+            self._post(partial(self._do_change, hot))
+
+    def show(self, probe: str | None) -> None:
+        """Look at another example; None is the task's own.
+
+        Raises:
+            ValueError: the text is no example of the task; the old one stays then.
+        """
+        batch = self._spec.task.probe(self._spec.model.architecture, probe)
+        with self._lock:
+            self._spec = replace(self._spec, probe=probe)
+            self._post(partial(self._do_show, batch))
+
+    def checkpoint(self) -> "Future[bytes]":
+        """The run as it is between two steps, as a file's bytes.
+
+        The future raises ValueError where there is nothing to save.
+        """
+        future: Future[bytes] = Future()
+        with self._lock:
+            if self._freed:
+                future.set_exception(_gone())
+            self._post(partial(self._do_checkpoint, future))
+        return future
+
+    def free(self) -> None:
+        """End the run for good, within one step; its model is forgotten."""
+        with self._lock:
+            self._ask(self._do_free)
+            self._freed = True
+
+    def view(self) -> View:
+        """The run as it is now."""
+        with self._lock:
+            state = {
+                "status": self._status(),
+                "message": self._message,
+                "queue_place": self._schedule.place(self),
+                "busy": bool(self.posts) or (self.seat is Seat.WITH_WORKER and not self.wish),
+                "spec": self._spec,
+                "version": self.events + self.record.version,
+            }
+        return self.record.view(**state)
+
+    def _status(self) -> Status:
+        if self._outcome is not None:
+            return self._outcome
+        if self._schedule.place(self) is not None or self._trainer is None:
+            return Status.QUEUED
+        # A run that is asked to pause still runs until it has paused.
+        return Status.RUNNING if self in self._schedule.active else Status.PAUSED
+
+    def _ask(self, request: Callable[[], None]) -> None:
+        """Post what ends the wish to train."""
+        with self._lock:
+            self.wish = False
+            self._post(request)
+
+    def _post(self, request: Callable[[], None]) -> None:
+        if not self._freed:
+            self.events += 1
+            self.posts.append(request)
+            self._schedule.call(self)
+
+    # --- for the worker that holds the run ------------------------------------------------
+
+    def take_turn(self) -> None:
+        """Serve what was posted, or train for a slice. Whatever goes wrong ends this run only."""
+        try:
+            if self.posts:
+                while self.posts:
+                    self.posts.popleft()()
+            elif self._trainer is not None:
+                self._train(time.perf_counter() + SLICE)
+        except Diverged as end:
+            end.with_traceback(None)  # it would keep the step's tensors
+            self._finish(Status.DIVERGED, str(end))
+            self.posts.append(self._refresh)
+        except Exception as error:
+            self._trainer = None
+            log.exception("run %r failed", self.started.label)
+            self._finish(Status.FAILED, failure_in_words(error, self._spec))
+
+    def _train(self, end: float) -> None:
+        while True:
+            self._step()
+            if self._outcome is not None:
+                return
+            if (look := self._watch.due(rivals=len(self._schedule.active))) is not None:
+                self._look(look)
+            if self.posts or time.perf_counter() >= end:
+                return
+
+    def _step(self) -> None:
+        """One step, or the end of the run."""
+        if self._trainer.step_count < self._trainer.config.steps:
+            with self._watch.training():
+                step = self._trainer.step()
+            self.record.add_step(step)
+        if self._trainer.step_count >= self._trainer.config.steps:
+            self._look(Look.CLOSE)
+            self._finish(Status.DONE)
+
+    def _look(self, look: Look = Look.MEASURE) -> None:
+        """Take a frame and publish it, unless the model has nothing finite to show."""
+        if self._trainer is None:
+            return
+        interrupted = partial(bool, self.posts)
+        frame = self._watch.look(self._trainer, self._probe, self.record.last, look, interrupted)
+        if frame.finite:
+            self.record.add_frame(frame)
+
+    def _refresh(self) -> None:
+        """Let the last frame be of the last step, all of it measured."""
+        if self.record.last is None or self.record.last.measured_at != len(self.record):
+            self._look()
+
+    def _rest(self) -> None:
+        """Train no further, unless somebody pressed Play since."""
+        self._refresh()
+        with self._lock:
+            if not self.wish:
+                self._schedule.withdraw(self)
+
+    def _finish(self, status: Status, message: str = "") -> None:
+        with self._lock:
+            self._outcome, self._message, self.wish = status, message, False
+            self._schedule.withdraw(self)
+
+    def _do_build(self) -> None:
+        if self._freed:
+            return
+        spec = self.started
+        self._trainer = Trainer(spec.model, spec.task, spec.training, self._device)
+        self.record = Record(self._trainer.layers)
+        self._look()
+        self._watch.forgive()
+
+    def _do_pause(self) -> None:
+        if self._outcome is None:
+            self._rest()
+
+    def _do_step(self) -> None:
+        if self._outcome is None:
+            self._step()
+            self._rest()
+
+    def _do_stop(self) -> None:
+        if self._outcome is None:
+            self._finish(Status.STOPPED)
+            self._refresh()
+
+    def _do_change(self, hot: dict[str, Any]) -> None:
+        if self._trainer is not None:
+            self._trainer.change(**hot)
+            self.record.changes = tuple(self._trainer.changes)
+            self._look()
+
+    def _do_show(self, probe: Batch) -> None:
+        self._probe = probe
+        self._look(Look.GLANCE)
+
+    def _do_checkpoint(self, future: "Future[bytes]") -> None:
+        try:
+            if self._trainer is None:
+                raise _gone()
+            future.set_result(checkpoint.to_bytes(checkpoint.snapshot(self._trainer)))
+        except Exception as error:
+            future.set_exception(error)
+
+    def _do_free(self) -> None:
+        self._trainer = None
+        if self._outcome is None:
+            self._finish(Status.STOPPED)
+
+
+def _gone() -> ValueError:
+    return ValueError("this run is no longer in memory: there is nothing to save")

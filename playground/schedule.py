@@ -1,0 +1,85 @@
+"""Whose turn it is, and who may train at all."""
+
+import threading
+from collections import deque
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from playground.run import Run
+
+
+class Seat(Enum):
+    """Where a run is."""
+
+    IDLE, IN_LINE, WITH_WORKER = range(3)
+
+
+class Schedule:
+    """The line of runs that have something to do, and the queue of those that may not train yet.
+
+    Every method is to be called under `lock`.
+    """
+
+    def __init__(self, max_active: int) -> None:
+        self.max_active = max_active
+        self.lock = threading.Condition(threading.RLock())
+        self.active: set[Run] = set()  # runs that train
+        self._queue: list[Run] = []  # runs that wait until they may
+        self._line: deque[Run] = deque()  # next one first
+
+    def place(self, run: "Run") -> int | None:
+        """Its place in the queue: 1 is next, None is not waiting."""
+        return self._queue.index(run) + 1 if run in self._queue else None
+
+    def admit(self, run: "Run") -> None:
+        """Let a run train, or put it at the end of the queue."""
+        if run in self.active or run in self._queue:
+            return
+        run.events += 1
+        if len(self.active) >= self.max_active:
+            self._queue.append(run)
+            return
+        self.active.add(run)
+        run.record.forget_speed()
+        if run.seat is Seat.IDLE:
+            self._seat(run)
+
+    def withdraw(self, run: "Run") -> None:
+        """Let a run train no longer, and the next one of the queue instead."""
+        run.events += 1
+        self.active.discard(run)
+        if run in self._queue:
+            self._queue.remove(run)
+        for other in self._queue:
+            other.events += 1
+        while self._queue and len(self.active) < self.max_active:
+            self.admit(self._queue.pop(0))
+
+    def call(self, run: "Run") -> None:
+        """A request waits: it is served next, before others train on."""
+        if run.seat is Seat.IN_LINE:
+            self._line.remove(run)
+        if run.seat is not Seat.WITH_WORKER:
+            self._seat(run, first=True)
+
+    def take(self) -> "Run | None":
+        """The run whose turn it is, now with the caller."""
+        if not self._line:
+            return None
+        run = self._line.popleft()
+        run.seat = Seat.WITH_WORKER
+        return run
+
+    def hand_back(self, run: "Run") -> None:
+        """After its turn a run goes to the end of the line, if it has more to do."""
+        run.seat = Seat.IDLE
+        if run.posts or run in self.active:
+            # No notify: who hands it back takes the next run of the line itself.
+            run.seat = Seat.IN_LINE
+            self._line.append(run)
+
+    def _seat(self, run: "Run", first: bool = False) -> None:
+        run.seat = Seat.IN_LINE
+        (self._line.appendleft if first else self._line.append)(run)
+        self.lock.notify()

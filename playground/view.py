@@ -1,0 +1,195 @@
+"""A run as pages see it: the record that its worker writes, and the views that pages read of it."""
+
+import time
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from core.train import Change, Step
+from playground.frames import MAX_FRAME_BYTES, Frame
+from playground.spec import Spec
+
+MAX_FRAMES = 120
+
+
+class Status(StrEnum):
+    QUEUED = "queued"  # not built yet, or waiting until fewer runs train
+    RUNNING = "running"
+    PAUSED = "paused"
+    DONE = "done"
+    STOPPED = "stopped"
+    DIVERGED = "diverged"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class View:
+    """A run as a page reads it: nothing in it changes any more. Arrays have one entry a step."""
+
+    status: Status
+    message: str  # why a run diverged or failed, else empty
+    queue_place: int | None  # 1 is next; None: not waiting
+    busy: bool  # a request is still being served
+    spec: Spec  # as asked for, hot changes included
+    version: int  # grows with every change
+    steps: np.ndarray
+    loss: np.ndarray
+    lr: np.ndarray
+    grad_norm: np.ndarray
+    layer_norms: dict[str, np.ndarray]
+    val_steps: np.ndarray  # where the validation set was evaluated
+    val_loss: np.ndarray
+    val_accuracy: np.ndarray
+    frames: tuple[Frame, ...]
+    changes: tuple[Change, ...]
+    steps_per_second: float  # lately, by the clock on the wall; 0: not known yet
+    tokens_per_second: float
+    seconds_left: float | None
+    seconds_trained: float  # spent in steps
+
+    @property
+    def live(self) -> bool:
+        """Whether a page should look again soon."""
+        return self.busy or self.status in (Status.QUEUED, Status.RUNNING)
+
+
+class Series:
+    """Rows of numbers, float32. It only grows, so a slice of it never changes."""
+
+    def __init__(self, width: int) -> None:
+        self._rows = np.empty((256, width), np.float32)
+        self.count = 0
+
+    def append(self, *row: float) -> None:
+        if self.count == len(self._rows):
+            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
+        self._rows[self.count] = row
+        self.count += 1
+
+    def columns(self) -> np.ndarray:
+        """[width, count], read-only."""
+        count = self.count
+        columns = self._rows[:count].T
+        columns.flags.writeable = False
+        return columns
+
+
+class Album:
+    """The frames of a run, oldest first, thinned evenly where they would take too much memory.
+
+    Every frame, then every second, every fourth …; the first and the last one always stay.
+    """
+
+    def __init__(self, max_frames: int = MAX_FRAMES, max_bytes: int = MAX_FRAME_BYTES) -> None:
+        self.frames: tuple[Frame, ...] = ()
+        self.taken = 0
+        self._numbers: tuple[int, ...] = ()  # of the frames that are kept
+        self._every = 1
+        self._max_frames, self._max_bytes = max_frames, max_bytes
+
+    @property
+    def last(self) -> Frame | None:
+        return self.frames[-1] if self.frames else None
+
+    def add(self, frame: Frame) -> None:
+        """Keep a frame; one of the same step as the last takes its place."""
+        kept = list(zip(self._numbers, self.frames, strict=True))
+        number = self._numbers[-1] + 1 if kept else 0
+        if kept and kept[-1][1].step == frame.step:
+            number = kept.pop()[0]
+        elif kept and kept[-1][0] % self._every:
+            kept.pop()
+        kept.append((number, frame))
+        while len(kept) > 2 and self._too_much(kept):
+            self._every *= 2
+            kept = [item for item in kept[:-1] if item[0] % self._every == 0] + kept[-1:]
+        self._numbers, self.frames = zip(*kept, strict=True)
+        self.taken += 1
+
+    def _too_much(self, kept: list[tuple[int, Frame]]) -> bool:
+        return (
+            len(kept) > self._max_frames or sum(frame.nbytes for _, frame in kept) > self._max_bytes
+        )
+
+
+class Record:
+    """What a run has done so far. One worker writes it; views can be made of it at any time."""
+
+    def __init__(self, layers: Iterable[str] = ()) -> None:
+        self.changes: tuple[Change, ...] = ()
+        self.seconds = 0.0  # spent in steps
+        self._layers = list(layers)
+        self._steps = Series(3 + len(self._layers))
+        self._validation = Series(3)
+        self._album = Album()
+        self._tokens = 0  # in the last step
+        self._marks: deque[tuple[float, int]] = deque(maxlen=16)  # (time, step), for the speed
+
+    def __len__(self) -> int:
+        """Steps done."""
+        return self._steps.count
+
+    @property
+    def last(self) -> Frame | None:
+        """The newest frame."""
+        return self._album.last
+
+    @property
+    def version(self) -> int:
+        """Grows with every step and every frame."""
+        return self._steps.count + self._album.taken
+
+    def add_step(self, step: Step) -> None:
+        self._steps.append(step.loss, step.lr, step.grad_norm, *step.layer_norms.values())
+        self._tokens = step.tokens
+        self.seconds += step.seconds
+        now = time.perf_counter()
+        if len(self._marks) < 2 or now - self._marks[-1][0] > 0.25:
+            self._marks.append((now, step.step))
+
+    def add_frame(self, frame: Frame) -> None:
+        """Keep a frame, and its loss if that was measured for it."""
+        new, last = (frame.measured_at, frame.loss), self.last
+        if frame.measured_at == frame.step and (not last or (last.measured_at, last.loss) != new):
+            self._validation.append(frame.step, frame.loss, frame.accuracy)
+        self._album.add(frame)
+
+    def forget_speed(self) -> None:
+        """The run stood still: what comes now says nothing about the time before."""
+        self._marks.clear()
+
+    def speed(self) -> float:
+        """Steps a second, lately."""
+        marks = list(self._marks)
+        if len(marks) < 2 or marks[-1][0] == marks[0][0]:
+            return 0.0
+        return (marks[-1][1] - marks[0][1]) / (marks[-1][0] - marks[0][0])
+
+    def view(self, *, status: Status, spec: Spec, **rest: Any) -> View:
+        """The record as it is now; `rest` are the fields of `View` that it does not know."""
+        loss, lr, grad_norm, *layers = self._steps.columns()
+        val_steps, val_loss, val_accuracy = self._validation.columns()
+        speed, left = self.speed(), spec.training.steps - len(loss)
+        return View(
+            status=status,
+            spec=spec,
+            steps=np.arange(1, len(loss) + 1),
+            loss=loss,
+            lr=lr,
+            grad_norm=grad_norm,
+            layer_norms=dict(zip(self._layers, layers, strict=True)),
+            val_steps=val_steps.astype(int),
+            val_loss=val_loss,
+            val_accuracy=val_accuracy,
+            frames=self._album.frames,
+            changes=self.changes,
+            steps_per_second=speed,
+            tokens_per_second=speed * self._tokens,
+            seconds_left=left / speed if speed and status is Status.RUNNING else None,
+            seconds_trained=self.seconds,
+            **rest,
+        )

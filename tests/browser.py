@@ -1,0 +1,207 @@
+"""The app as a visitor meets it: a server of its own, and tabs of a real Chromium that drive it."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+ROOT = Path(__file__).parent.parent
+CHROMIUM = shutil.which("chromium")
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+DEADLINE = 120.0  # seconds: generous, for busy machines
+SMALL = {"d_model": 16, "n_layers": 1, "batch_size": 4}  # steps of about a millisecond
+
+Found = TypeVar("Found")
+
+
+@contextmanager
+def serving(log: Path, **environment: str) -> Iterator[str]:
+    """The README's command in a process of its own, on a free port; its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [
+        str(Path(sys.executable).with_name("streamlit")), "run", "playground/app.py",
+        "--server.headless=true", f"--server.port={port}", "--server.address=localhost",
+    ]  # fmt: skip
+    with log.open("w") as out:
+        server = subprocess.Popen(
+            command, cwd=ROOT, stdout=out, stderr=out, env=os.environ | environment
+        )
+        try:
+            address = f"http://localhost:{port}"
+            _wait_until_healthy(address, server, log)
+            yield address
+        finally:
+            server.terminate()
+            try:
+                server.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                server.wait()
+
+
+def _wait_until_healthy(address: str, server: subprocess.Popen, log: Path) -> None:
+    end = time.monotonic() + DEADLINE
+    while True:
+        assert server.poll() is None, f"the server has ended:\n{log.read_text()[-3000:]}"
+        try:
+            with urllib.request.urlopen(f"{address}/_stcore/health", timeout=5) as answer:
+                if answer.status == 200:
+                    return
+        except OSError:
+            pass
+        assert time.monotonic() < end, f"the server does not answer:\n{log.read_text()[-3000:]}"
+        time.sleep(0.1)
+
+
+class Tab:
+    """One browser tab on the app, in a context of its own: a visitor.
+
+    It remembers every error in the console and every request, for `check` to judge.
+    """
+
+    def __init__(self, browser: Any, address: str, **context: Any) -> None:
+        self.address = address
+        self.context = browser.new_context(viewport={"width": 1366, "height": 900}, **context)
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(DEADLINE * 1000)
+        self.errors: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", self._hear)
+        self.page.on("pageerror", lambda error: self.errors.append(f"page error: {error}"))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("websocket", lambda socket: self.requests.append(socket.url))
+
+    def _hear(self, message: Any) -> None:
+        if message.type == "error":
+            self.errors.append(message.text)
+
+    def check(self) -> None:
+        """Nothing went wrong in the browser, and nothing was asked of another machine."""
+        assert not self.errors
+        own = urlsplit(self.address).netloc
+        foreign = [
+            url
+            for url in self.requests
+            if urlsplit(url).scheme not in ("data", "blob") and urlsplit(url).netloc != own
+        ]
+        assert not foreign
+
+    def close(self) -> None:
+        self.context.close()
+
+    # --- looking ----------------------------------------------------------------------------
+
+    def open(self, settle: bool = True, **knobs: Any) -> "Tab":
+        """Open the page with these knobs in its link, and wait for its figures."""
+        self.page.goto(f"{self.address}/?{urlencode(knobs, doseq=True)}")
+        if settle:
+            self.settle()
+        return self
+
+    def settle(self) -> None:
+        """Wait until both main figures are drawn and the script rests."""
+        for key in ("loss_chart", "attention"):
+            self.page.wait_for_selector(f".st-key-{key} .live-plot[data-newplots]")
+        self.rest()
+
+    def rest(self) -> None:
+        self.page.wait_for_selector("[data-testid=stApp][data-test-script-state=notRunning]")
+
+    def until(self, look: Callable[[], Found], why: str = "it never came true") -> Found:
+        """Poll until `look` gives something true; what it gave."""
+        end = time.monotonic() + DEADLINE
+        while not (found := look()):
+            assert time.monotonic() < end, f"{why}; the page says: {self.text()[:1500]}"
+            self.page.wait_for_timeout(50)
+        return found
+
+    def see(self, *words: str) -> None:
+        """Wait until the page says all of this."""
+        self.until(lambda: all(word in self.text() for word in words), f"no {words} on the page")
+
+    def text(self) -> str:
+        return self.page.inner_text("[data-testid=stApp]")
+
+    def key(self, key: str) -> Any:
+        """The element that the app drew under this key."""
+        return self.page.locator(f".st-key-{key}")
+
+    def knob(self, key: str) -> str:
+        """What a knob shows."""
+        element = self.key(key)
+        if (pressed := element.locator("[role=radio][aria-checked=true]")).count():
+            return pressed.inner_text()
+        return element.locator("input").first.input_value()
+
+    def checked(self, key: str) -> bool:
+        """Whether a toggle is on."""
+        return self.key(key).locator("input").is_checked()
+
+    def link(self) -> dict[str, str]:
+        """The knobs in the address bar."""
+        return {key: values[0] for key, values in parse_qs(urlsplit(self.page.url).query).items()}
+
+    def steps(self) -> int:
+        """Steps done, as the page says."""
+        return int(self.page.inner_text("[data-testid=stMetricValue] >> nth=0").split("/")[0])
+
+    def plot(self, key: str, what: str) -> Any:
+        """A JavaScript expression about a figure, in which `plot` is its element."""
+        return self.page.evaluate(
+            f"(() => {{ const plot = document.querySelector('.st-key-{key} .live-plot');"
+            f" return {what} }})()"
+        )
+
+    def losses(self, name: str = "each step") -> list[float]:
+        """The exact numbers of a line of the loss chart; empty while it is not there."""
+        return self.plot("loss_chart", f"plot.data.find(t => t.name === {name!r})?.y ?? []")
+
+    def maps(self) -> list[list[list[float]]]:
+        """The numbers of the attention figure: [map][query][key]."""
+        return self.plot("attention", "plot.data.filter(t => t.z).map(t => t.z)")
+
+    def builds(self) -> list[tuple[int, int]]:
+        """How often each figure was built, and how often changed."""
+        return [tuple(pair) for pair in self.page.evaluate(
+            "[...document.querySelectorAll('.live-plot')]"
+            ".map(p => [+p.dataset.newplots, +p.dataset.updates])"
+        )]  # fmt: skip
+
+    # --- doing ------------------------------------------------------------------------------
+
+    def press(self, key: str) -> None:
+        self.key(key).get_by_role("button").first.click()
+
+    def select(self, key: str, option: str) -> None:
+        """Choose in a select box or among segments."""
+        segments = self.key(key).get_by_role("radio", name=option, exact=True)
+        if segments.count():
+            segments.click()
+            return
+        self.key(key).locator("input").click()
+        self.page.get_by_role("option", name=option, exact=True).click()
+
+    def toggle(self, key: str) -> None:
+        self.key(key).locator("label").first.click()
+
+    def fill(self, key: str, text: str) -> None:
+        field = self.key(key).locator("input, textarea").first
+        field.fill(text)
+        field.press("Enter")
+
+    def unfold(self, key: str) -> None:
+        """Open an expander."""
+        self.key(key).locator("summary").click()

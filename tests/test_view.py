@@ -1,0 +1,126 @@
+"""The record of a run: what is kept of it, and what a page reads."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from core.config import ModelConfig, TrainConfig
+from core.tasks import TASKS
+from core.train import Step, Trainer
+from playground.frames import Frame, take_frame
+from playground.spec import Spec
+from playground.view import Album, Record, Series, Status
+
+TASK = TASKS["copy"](length=2)
+MODEL = ModelConfig.for_task(TASK, d_model=16, n_heads=2, n_layers=1)
+SPEC = Spec(MODEL, TASK, TrainConfig(batch_size=4, steps=10))
+REST = {"status": Status.RUNNING, "spec": SPEC, "message": "", "queue_place": None}
+
+
+@cache
+def some_frame() -> Frame:
+    trainer = Trainer(MODEL, TASK, SPEC.training)
+    return take_frame(trainer, TASK.probe("decoder"))
+
+
+def step(n: int) -> Step:
+    return Step(n, 1 / n, 0.001, 2.0 * n, {"embed": 1.0 * n, "head": 2.0}, 20, 0.5)
+
+
+def view_of(record: Record):
+    return record.view(**REST, busy=False, version=record.version)
+
+
+def test_a_record_of_nothing_can_be_viewed():
+    view = view_of(Record())
+    assert len(view.steps) == len(view.loss) == len(view.val_loss) == len(view.frames) == 0
+    assert view.layer_norms == {} and view.seconds_left is None
+
+
+def test_a_view_holds_what_was_recorded():
+    record = Record(["embed", "head"])
+    for n in range(1, 4):
+        record.add_step(step(n))
+    view = view_of(record)
+    assert view.steps.tolist() == [1, 2, 3]
+    assert view.loss.tolist() == pytest.approx([1, 1 / 2, 1 / 3])
+    assert view.grad_norm.tolist() == [2, 4, 6]
+    assert {name: norms.tolist() for name, norms in view.layer_norms.items()} == {
+        "embed": [1, 2, 3],
+        "head": [2, 2, 2],
+    }
+    assert view.seconds_trained == 1.5
+    assert len(record) == record.version == 3
+
+
+def test_a_view_is_not_changed_by_what_comes_after():
+    record = Record(["embed", "head"])
+    record.add_step(step(1))
+    record.add_frame(some_frame())
+    view = view_of(record)
+    for n in range(2, 1000):
+        record.add_step(step(n))
+    record.add_frame(replace(some_frame(), step=999))
+    assert (view.loss.tolist(), len(view.frames)) == ([1], 1)
+    with pytest.raises(ValueError):
+        view.loss[0] = 0
+
+
+def test_the_validation_curve_has_a_point_only_where_it_was_measured():
+    record, frame = Record(), some_frame()
+    for n, measured_at, loss in [(0, 0, 3.0), (5, 0, 3.0), (9, 9, 2.0), (9, 9, 2.0), (9, 9, 2.5)]:
+        record.add_frame(replace(frame, step=n, measured_at=measured_at, loss=loss))
+    view = view_of(record)
+    assert view.val_steps.tolist() == [0, 9, 9]
+    assert view.val_loss.tolist() == [3.0, 2.0, 2.5]
+    assert [frame.step for frame in view.frames] == [0, 5, 9]
+
+
+def test_speed_is_forgotten_when_a_run_stands_still():
+    record = Record(["embed", "head"])
+    record.add_step(step(1))
+    record.add_step(step(2))
+    assert record.speed() > 0
+    assert view_of(record).tokens_per_second == pytest.approx(20 * record.speed())
+    record.forget_speed()
+    assert view_of(record).steps_per_second == 0
+
+
+def test_series_give_back_what_was_appended():
+    series = Series(2)
+    for i in range(600):
+        series.append(i, -i)
+    np.testing.assert_array_equal(series.columns(), [np.arange(600), -np.arange(600)])
+
+
+# --- frames that are kept -----------------------------------------------------------------
+
+
+def album_of(steps, **limits) -> Album:
+    album, frame = Album(**limits), some_frame()
+    for step in steps:
+        album.add(replace(frame, step=step))
+    return album
+
+
+def test_album_keeps_first_and_last_and_evenly_in_between():
+    for n in range(1, 60):
+        steps = [frame.step for frame in album_of(range(n), max_frames=8).frames]
+        assert steps[0] == 0 and steps[-1] == n - 1
+        assert len(steps) <= 8
+        gaps = np.diff(steps).tolist()
+        assert len(set(gaps[:-1])) <= 1  # the last frame may come before its time
+        assert gaps[-1:] <= gaps[:1]
+
+
+def test_album_keeps_within_its_bytes():
+    one = album_of([0]).frames[0].nbytes
+    album = album_of(range(50), max_bytes=5 * one)
+    assert sum(frame.nbytes for frame in album.frames) <= 5 * one
+    assert [frame.step for frame in album_of(range(50), max_bytes=1).frames] == [0, 49]
+
+
+def test_album_replaces_a_frame_of_the_same_step():
+    assert [frame.step for frame in album_of([0, 0, 1, 1, 1, 2]).frames] == [0, 1, 2]
