@@ -18,6 +18,7 @@ from playground import own_text
 from playground.spec import Spec
 
 MAX_HEADS = 16
+MOST_BUTTONS = 6  # choices that fit into a row of buttons; more make a slider
 FROM_TASK = {"vocab_size", "max_len"}
 
 # What a value is called on the page, where its name is not already the best word. A label is
@@ -274,34 +275,35 @@ def _new_task() -> None:
 
 
 AFTER: dict[str, Callable[[], None]] = {
-    "d_model": _fit_heads, "position": _fit_heads, "steps": _fit_warmup, "task": _new_task,
+    "d_model": _fit_heads, "position": _fit_heads, "steps": _fit_warmup,
 }  # fmt: skip
 
 
 # --- widgets --------------------------------------------------------------------------------
 
 
-def knob(field: Field, choices: Sequence[Any] | None = None, disabled: bool = False) -> Any:
-    """Draw one knob, bound to the link."""
+def knob(field: Field, choices: Sequence[Any] | None = None) -> Any:
+    """Draw one knob, bound to the link: a switch, a row of buttons, a slider or a number."""
     choices = field.choices if choices is None else choices
     common = {
-        "key": field.key, "help": field.help, "bind": "query-params", "disabled": disabled,
+        "label": field.title, "key": field.key, "help": field.help, "bind": "query-params",
         "on_change": AFTER.get(field.name, "rerun"),
     }  # fmt: skip
     if choices is None:
         return st.number_input(
-            field.title, field.low, field.high, value=field.default, step=1, **common
+            min_value=field.low, max_value=field.high, value=field.default, step=1, **common
         )
-    if field.default in (False, True) and isinstance(field.default, bool):
-        return st.toggle(field.title, value=field.default, **common)
-    if all(isinstance(choice, str) for choice in choices) and len(choices) < 6:
+    if choices == (False, True):
+        return st.toggle(value=field.default, **common)
+    if len(choices) == 1:
+        st.caption(f"{field.title}: {field.label(choices[0])}, the only choice here")
+        return choices[0]
+    if len(choices) <= MOST_BUTTONS:
         return st.segmented_control(
-            field.title, choices, default=field.default, required=True, format_func=field.label,
+            options=choices, default=field.default, required=True, format_func=field.label,
             width="stretch", **common,
         )  # fmt: skip
-    return st.selectbox(
-        field.title, choices, index=choices.index(field.default), format_func=field.label, **common
-    )
+    return st.select_slider(options=choices, value=field.default, format_func=field.label, **common)
 
 
 def draw(device: Device) -> Choice:
@@ -310,7 +312,12 @@ def draw(device: Device) -> Choice:
     Returns:
         The spec to run, or the sentence that says what stands in its way.
     """
-    task_class = TASKS[knob(TASK)]
+    task_class = TASKS[
+        st.selectbox(
+            TASK.title, TASK.choices, key=TASK.key, help=TASK.help, bind="query-params",
+            on_change=_new_task,
+        )
+    ]  # fmt: skip
     st.caption(task_class.about)
     with st.container(key="first_knobs", gap="small"):
         model = {name: _draw_model(name) for name in FIRST}
@@ -343,13 +350,14 @@ def _draw_model(name: str) -> Any:
 
 
 def _draw_training(name: str, device: Device) -> Any:
-    offered = {"warmup": warmups_offered(), "precision": device.precisions}
-    value = knob(TRAINING[name], offered.get(name))
-    if name == "precision":
-        for precision, refusal in device.refusals:
-            if refusal:
-                st.caption(f"{precision} is not offered: {refusal}")
-    return value
+    if name == "warmup":
+        return knob(TRAINING[name], warmups_offered())
+    if name != "precision":
+        return knob(TRAINING[name])
+    for precision, refusal in device.refusals:
+        if refusal:
+            st.caption(f"{precision} is not offered: {refusal}")
+    return knob(TRAINING[name], device.precisions)
 
 
 def _draw_task(task_class: type[Task]) -> dict[str, Any]:

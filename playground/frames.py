@@ -106,17 +106,21 @@ class Frame:
 
 
 def take_frame(
-    trainer: Trainer, probe: Batch, previous: Frame | None = None, closely: bool = False
+    trainer: Trainer,
+    probe: Batch,
+    previous: Frame | None = None,
+    closely: bool = False,
+    interrupted: Callable[[], bool] = lambda: False,
 ) -> Frame:
     """Look at a model; its training is not disturbed.
 
     Args:
         probe: row 0 is shown, its first `MAX_PROBE` positions at most.
         previous: an earlier frame of the run, whose costly numbers are carried on.
-        closely: let the model generate as well.
+        closely: let the model generate as well, unless `interrupted`.
     """
     frame = measure(trainer, glance(trainer, probe, previous))
-    return look_closer(trainer, frame) if closely else frame
+    return look_closer(trainer, frame, interrupted) if closely else frame
 
 
 def glance(trainer: Trainer, probe: Batch, previous: Frame | None = None) -> Frame:

@@ -16,10 +16,11 @@ from core import checkpoint
 from core.device import Device
 from core.tasks import Batch
 from core.train import Diverged, Trainer
+from playground.frames import Frame, glance, take_frame
 from playground.schedule import Schedule, Seat
 from playground.spec import Spec, check_limits, estimated_memory, failure_in_words
 from playground.view import Record, Status, View
-from playground.watch import Look, Watch
+from playground.watch import Watch
 
 log = logging.getLogger(__name__)
 
@@ -172,7 +173,10 @@ class Run:
             if self._outcome is not None:
                 return
             if (look := self._watch.due(rivals=len(self._schedule.active))) is not None:
-                self._look(look)
+                frame = self._watch.look(
+                    self._trainer, self._probe, self.record.last, look, self._interrupted
+                )
+                self._publish(frame)
             if self.posts or time.perf_counter() >= end:
                 return
 
@@ -183,17 +187,23 @@ class Run:
                 step = self._trainer.step()
             self.record.add_step(step)
         if self._trainer.step_count >= self._trainer.config.steps:
-            self._look(Look.CLOSE)
+            self._look(closely=True)
             self._finish(Status.DONE)
 
-    def _look(self, look: Look = Look.MEASURE) -> None:
-        """Take a frame and publish it, unless the model has nothing finite to show."""
-        if self._trainer is None:
-            return
-        interrupted = partial(bool, self.posts)
-        frame = self._watch.look(self._trainer, self._probe, self.record.last, look, interrupted)
+    def _look(self, closely: bool = False) -> None:
+        """Publish a frame in which everything is measured, or with `closely` generated too."""
+        if self._trainer is not None:
+            last = self.record.last
+            self._publish(take_frame(self._trainer, self._probe, last, closely, self._interrupted))
+
+    def _publish(self, frame: Frame) -> None:
+        """Show pages a frame, unless the model has nothing finite to show."""
         if frame.finite:
             self.record.add_frame(frame)
+
+    def _interrupted(self) -> bool:
+        """Whether somebody waits for the worker."""
+        return bool(self.posts)
 
     def _refresh(self) -> None:
         """Let the last frame be of the last step, all of it measured."""
@@ -219,7 +229,6 @@ class Run:
         self._trainer = Trainer(spec.model, spec.task, spec.training, self._device)
         self.record = Record(self._trainer.layers)
         self._look()
-        self._watch.forgive()
 
     def _do_pause(self) -> None:
         if self._outcome is None:
@@ -243,7 +252,8 @@ class Run:
 
     def _do_show(self, probe: Batch) -> None:
         self._probe = probe
-        self._look(Look.GLANCE)
+        if self._trainer is not None:
+            self._publish(glance(self._trainer, probe, self.record.last))
 
     def _do_checkpoint(self, future: "Future[bytes]") -> None:
         try:

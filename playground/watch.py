@@ -37,10 +37,6 @@ class Allowance:
         self._share, self._cost, self._credit = share, cost, credit
         self._spent = 0.0
 
-    def forgive(self) -> None:
-        """Nothing was spent, and what a look costs has been learnt."""
-        self._spent = 0.0
-
     def covers(self, trained: float, rivals: int = 1) -> bool:
         """Whether one more look is affordable; `rivals` runs share the credit."""
         credit = self._credit / max(1, rivals)
@@ -56,7 +52,7 @@ class Allowance:
 
 
 class Watch:
-    """Decides how often, and how closely, a run in training is looked at.
+    """Decides how often, and how closely, a run in training is looked at without being asked.
 
     A glance is cheap, so the picture moves all the time; measuring and generating cost as much
     as some steps, so they come less often. Together they take 4 % of a long run.
@@ -68,11 +64,6 @@ class Watch:
         self._closer = Allowance(0.0125, cost=0.05)
         self._trained = 0.0
         self._looked = -math.inf  # when
-
-    def forgive(self) -> None:
-        """Charge nothing for what has been seen so far."""
-        for allowance in (self._glances, self._measures, self._closer):
-            allowance.forgive()
 
     @contextmanager
     def training(self) -> Iterator[None]:
@@ -86,7 +77,7 @@ class Watch:
 
         None: it is too early, or all the time has been spent.
         """
-        interval = FRAME_INTERVAL if self._trained > HEAD_START else FIRST_INTERVAL
+        interval = FIRST_INTERVAL if self._trained < HEAD_START else FRAME_INTERVAL
         if time.perf_counter() - self._looked < interval:
             return None
         if not self._glances.covers(self._trained, rivals):

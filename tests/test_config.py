@@ -90,7 +90,9 @@ def test_unknown_choices_are_refused_with_the_legal_values(config, name):
     assert str(error.value) == f"{name}='magic': choose one of {', '.join(choices)}"
 
 
-@pytest.mark.parametrize(("config", "item"), numeric_knobs(), ids=lambda x: getattr(x, "name", ""))
+@pytest.mark.parametrize(
+    ("config", "item"), [*numeric_knobs()], ids=lambda x: getattr(x, "name", "")
+)
 def test_numbers_out_of_range_name_the_field_the_value_and_the_rule(config, item):
     """UI-02"""
     below = item.metadata["low"] - 1

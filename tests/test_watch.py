@@ -75,13 +75,13 @@ def test_the_first_seconds_show_several_frames(clock, monkeypatch):
     assert times[Look.MEASURE]
 
 
-def test_an_allowance_that_was_forgiven_knows_the_cost(clock):
+def test_an_allowance_learns_what_a_look_costs(clock):
     allowance = Allowance(share=0.1, cost=1.0)
+    assert allowance.covers(trained=11)
     with allowance.spending():
         clock.now += 3.0
-    allowance.forgive()
-    assert not allowance.covers(trained=29)
-    assert allowance.covers(trained=31)
+    assert not allowance.covers(trained=59)
+    assert allowance.covers(trained=61)
 
 
 def test_credit_is_shared():
