@@ -10,6 +10,7 @@ from playground.spec import Spec
 from playground.view import Status, View
 
 AT_CHANCE = 0.05  # within this share of the blind guess
+AT_FLOOR = 1.05  # times the floor
 SOLVED = 0.99  # validation accuracy
 SATURATED = 0.85  # mean largest weight
 VANISHED = 1e-5  # first layer's gradient norm as a share of the largest layer's
@@ -45,7 +46,7 @@ def diagnose(
 
 def _leak(frame: Frame, trained: bool) -> Diagnosis | None:
     """A leak is measured: inputs move outputs before them, and free running fails."""
-    if frame.future_influence is None or frame.future_influence < LEAK:
+    if frame.future_influence is None or not frame.future_influence >= LEAK:  # nan: no claim
         return None
     seen = f"changing a later token moves earlier outputs by up to {frame.future_influence:.2g}"
     if not trained:
@@ -102,14 +103,16 @@ def _recent(view: View) -> float:
 
 def _progress(view: View, frame: Frame, chance: Chance, floor: float | None) -> Diagnosis:
     loss, step = _recent(view), len(view.loss)
-    if floor is not None and floor > 0 and loss < 1.05 * floor:
+    if floor is not None and floor > 0 and frame.loss < AT_FLOOR * floor:
         return Diagnosis(
-            "good", f"At the floor: {loss:.3f} nats, and no model can go below {floor:.3f}."
+            "good",
+            f"At the floor: {frame.loss:.3f} nats on the validation text, and no model can go "
+            f"below {floor:.3f} there.",
         )
     if frame.accuracy >= SOLVED:
         return Diagnosis(
             "good",
-            f"Solved: {frame.accuracy:.1%} of the validation answers are right at step {step}.",
+            f"Solved: {frame.accuracy:.1%} of the validation answers are right at step {frame.measured_at}.",
         )
     if loss > (1 - AT_CHANCE) * chance.blind:
         return Diagnosis(
@@ -119,7 +122,7 @@ def _progress(view: View, frame: Frame, chance: Chance, floor: float | None) -> 
     return Diagnosis(
         "info",
         f"Learning: loss {loss:.2f}, down from {chance.blind:.2f} at chance; "
-        f"{frame.accuracy:.0%} of the validation answers are right.",
+        f"{frame.accuracy:.0%} of the validation answers were right at step {frame.measured_at}.",
     )
 
 

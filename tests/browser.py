@@ -144,7 +144,8 @@ class Tab:
         element = self.key(key)
         if (pressed := element.locator("[role=radio][aria-checked=true]")).count():
             return pressed.inner_text()
-        return element.locator("input").first.input_value()
+        field = element.locator("input").first
+        return field.get_attribute("aria-valuetext") or field.input_value()
 
     def checked(self, key: str) -> bool:
         """Whether a toggle is on."""
@@ -186,13 +187,20 @@ class Tab:
         self.key(key).get_by_role("button").first.click()
 
     def select(self, key: str, option: str) -> None:
-        """Choose in a select box or among segments."""
-        segments = self.key(key).get_by_role("radio", name=option, exact=True)
-        if segments.count():
-            segments.click()
-            return
-        self.key(key).locator("input").click()
-        self.page.get_by_role("option", name=option, exact=True).click()
+        """Choose in a row of buttons, on a slider or in a list."""
+        element = self.key(key)
+        if (button := element.get_by_role("radio", name=option, exact=True)).count():
+            button.click()
+        elif (slider := element.locator("input[type=range]")).count():
+            slider.press("Home")
+            for _ in range(int(slider.get_attribute("max"))):
+                if self.knob(key) == option:
+                    break
+                slider.press("ArrowRight")
+            assert self.knob(key) == option
+        else:
+            element.locator("input").click()
+            self.page.get_by_role("option", name=option, exact=True).click()
 
     def toggle(self, key: str) -> None:
         self.key(key).locator("label").first.click()
