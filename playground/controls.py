@@ -159,7 +159,7 @@ EVERY = (
 )
 # Keys of widgets that are bound to the link but are no knobs of a run.
 OTHER_KEYS = {
-    "projector", "log", "show_lr", "stage", "layer", "head", "probe", "fingerprint",
+    "variants", "seeds", "projector", "log", "show_lr", "stage", "layer", "head", "probe", "fingerprint",
     "more_task", "more_model", "more_training",
 }  # fmt: skip
 

@@ -16,6 +16,10 @@ PAGES = [
         help="Train a small transformer and watch its attention and its loss.",
     ),
     st.Page(
+        "app_pages/compare.py", title="Compare", icon=":material/compare_arrows:",
+        help="Change one thing, same seeds, side by side.",
+    ),
+    st.Page(
         "app_pages/code.py", title="The code", icon=":material/code:",
         help="Every line of the model that runs here, in the order to read it.",
     ),
@@ -35,5 +39,7 @@ if replaced and st.session_state.choice == first:
     st.warning(
         "This link asked for something impossible. " + " ".join(f"{note}." for note in replaced)
     )
-st.html(f"<style>{STYLE}{PROJECTOR * bool(st.session_state.get('projector'))}</style>")
+# A link's switch is not in the state before its widget has been drawn.
+projector = st.session_state.get("projector", st.query_params.get("projector") == "true")
+st.html(f"<style>{STYLE}{PROJECTOR * projector}</style>")
 page.run()

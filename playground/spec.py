@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from core.config import ModelConfig, TrainConfig
@@ -52,8 +53,13 @@ class Spec:
 
 def step_tokens(spec: Spec) -> int:
     """Tokens that the model reads in one step."""
-    inputs = spec.task.validation(spec.model.architecture, 1).inputs
-    return spec.training.batch_size * sum(tokens.shape[1] for tokens in inputs)
+    return spec.training.batch_size * _row_tokens(spec.task, spec.model.architecture)
+
+
+@lru_cache(maxsize=256)
+def _row_tokens(task: Task, architecture: str) -> int:
+    """Tokens in one example, of all inputs together."""
+    return sum(tokens.shape[1] for tokens in task.validation(architecture, 1).inputs)
 
 
 def estimated_memory(spec: Spec) -> int:

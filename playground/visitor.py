@@ -4,6 +4,7 @@ from uuid import uuid4
 
 import streamlit as st
 
+from playground.comparison import Comparison
 from playground.runs import RUNS
 from playground.workbench import Workbench
 
@@ -21,3 +22,10 @@ def bench() -> Workbench:
         st.session_state.bench = Workbench(uuid4().hex)
     _presence(st.session_state.bench.owner)
     return st.session_state.bench
+
+
+def comparison() -> Comparison:
+    """This visitor's comparison; its runs end with the tab as well."""
+    if "compared" not in st.session_state:
+        st.session_state.compared = Comparison(bench().owner)
+    return st.session_state.compared

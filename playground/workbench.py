@@ -16,7 +16,7 @@ from playground import estimate
 from playground.frames import Frame, take_frame
 from playground.run import Run
 from playground.runs import RUNS, Runs
-from playground.spec import Spec
+from playground.spec import Spec, check_limits
 from playground.view import Status, View
 
 GHOSTS = 3  # earlier curves kept for comparison
@@ -101,16 +101,19 @@ class Workbench:
         Raises:
             ValueError: the spec is beyond the limits; the old run goes on.
         """
-        old, self.spec = self.spec, spec
+        old = self.spec
         if old is None or self.run is None:
+            self.spec = spec
             return
-        pairs = changed_fields(old, spec)
+        if pairs := changed_fields(old, spec):
+            check_limits(spec)
+        self.spec = spec
         if pairs:
-            self._turn(old, pairs)
+            self._turn(pairs)
         if old.probe != spec.probe and self.run is not None:
             self.run.show(spec.probe)
 
-    def _turn(self, old: Spec, pairs: dict[str, tuple[Any, Any]]) -> None:
+    def _turn(self, pairs: dict[str, tuple[Any, Any]]) -> None:
         hot = is_hot(pairs) and self.run.view().status not in {Status.DIVERGED, Status.FAILED}
         if hot:
             self.run.change(**{name: new for name, (_, new) in pairs.items()})
@@ -125,7 +128,7 @@ class Workbench:
 
     def _retire(self, label: str) -> None:
         """Make the present run a ghost."""
-        view = self.run.view()
+        view = replace(self.run.view(), frames=())  # only its curve is kept
         self.runs.discard(self.run)
         self.run = None
         if len(view.loss) >= WORTH_KEEPING:

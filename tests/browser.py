@@ -170,6 +170,11 @@ class Tab:
         """The exact numbers of a line of the loss chart; empty while it is not there."""
         return self.plot("loss_chart", f"plot.data.find(t => t.name === {name!r})?.y ?? []")
 
+    def curve(self) -> dict[int, float]:
+        """Step -> loss; of a long run not every step is drawn."""
+        line = "plot.data.find(t => t.name === 'each step')"
+        return dict(zip(*self.plot("loss_chart", f"[{line}.x, {line}.y]"), strict=True))
+
     def maps(self) -> list[list[list[float]]]:
         """The numbers of the attention figure: [map][query][key]."""
         return self.plot("attention", "plot.data.filter(t => t.z).map(t => t.z)")

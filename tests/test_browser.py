@@ -237,7 +237,7 @@ def test_a_cold_change_starts_again_and_keeps_the_old_curve_as_a_ghost(visit):
     ghosts = "plot.data.filter(t => t.opacity < 0.5 && /norm post/.test(t.name)).map(t => t.y)"
     ghost = tab.until(lambda: tab.plot("loss_chart", ghosts))
     assert max(len(y) for y in ghost) >= 20
-    tab.until(lambda: 0 < tab.steps())
+    tab.until(lambda: tab.steps() > 0)
     tab.until(lambda: tab.losses() and tab.losses()[0] not in [y[0] for y in ghost])
     assert "pause" in tab.page.inner_html("body")
 
@@ -305,7 +305,7 @@ def test_a_link_that_asks_for_the_impossible_is_reported_and_opens_with_the_defa
 def test_the_copy_button_copies_the_address(visit):
     tab = visit(context={"permissions": ["clipboard-read", "clipboard-write"]}, n_heads=2)
     tab.key("link").get_by_role("button").click()
-    tab.see("Copied")
+    tab.key("link").get_by_text("Copied").wait_for()
     assert tab.page.evaluate("navigator.clipboard.readText()") == tab.page.url
 
 
@@ -362,7 +362,7 @@ def test_a_head_is_chosen_by_name_or_by_a_click_on_its_map(visit):
 def test_the_stages_follow_the_formula(visit):
     tab = visit(**SMALL)
     weights = tab.maps()[0]
-    assert all(abs(sum(filter(None, row)) - 1) < 1e-5 for row in weights)
+    assert all(abs(sum(filter(None, row)) - 1) < 1e-3 for row in weights)  # shown to 4 digits
     hidden = [[value is None for value in row] for row in weights]
     assert hidden[0] == [False] + [True] * (len(weights) - 1)
 
@@ -372,16 +372,16 @@ def test_the_stages_follow_the_formula(visit):
         seen[stage] = tab.until(lambda: (now := tab.maps()[0]) not in seen.values() and now)
     scores, scaled = seen["q·k"], seen["·scale"]
     d_head = SMALL["d_model"] / 4
-    assert scaled[1][0] == pytest.approx(scores[1][0] / d_head**0.5, rel=1e-4)
+    assert scaled[1][0] == pytest.approx(scores[1][0] / d_head**0.5, rel=1e-2)
     assert [[value is None for value in row] for row in seen["+mask"]] == hidden
 
 
 def test_an_example_of_ones_own_is_shown_and_a_bad_one_is_explained(visit):
     tab = visit(**SMALL)
-    labels = "JSON.stringify([plot.layout.xaxis.ticktext, plot.layout.xaxis.labelalias])"
+    labels = "Object.values(plot.layout.xaxis.labelalias).join('')"
     before = tab.plot("attention", labels)
     tab.fill("probe", "9876543210")
-    tab.until(lambda: tab.plot("attention", labels) != before)
+    tab.until(lambda: tab.plot("attention", labels).startswith("9876543210→0123456789"[:20]))
     assert tab.link()["probe"] == "9876543210"
     tab.fill("probe", "12x")
     tab.see("Your example:", "'x'", "The task's own example is shown")
@@ -434,7 +434,7 @@ def test_a_run_that_diverges_says_why_keeps_its_curve_and_reset_gives_a_working_
     steps = tab.steps()
     assert f"step {steps + 1}" in words and "1000" in words
     losses = tab.losses()
-    assert len(losses) == steps > 0 and all(isinstance(loss, float) for loss in losses)
+    assert len(losses) == steps > 0 and None not in losses
 
     tab.press("reset")
     tab.until(lambda: tab.steps() == 0)
@@ -455,7 +455,7 @@ def test_a_file_that_is_no_utf8_is_refused_by_byte_and_the_earlier_text_stays(vi
         (tmp_path / name).write_bytes(data)
         tab.key("own_file").locator("input[type=file]").set_input_files(tmp_path / name)
 
-    upload("good.txt", "to be or not to be, that is the question\r\n".encode() * 10)
+    upload("good.txt", b"to be or not to be, that is the question\r\n" * 10)
     tab.settle()
     tab.see("In use: 410 characters")
     mark = tab.link()["fingerprint"]
@@ -480,14 +480,17 @@ def test_a_run_goes_on_while_another_page_is_looked_at(visit):
     tab.until(lambda: "scale" in tab.link())
     tab.rest()
     play(tab, 10)
-    steps, begin = tab.steps(), drawn(tab, 10)[:10]
+    drawn(tab, 10)
+    steps, before = tab.steps(), tab.curve()
     tab.page.get_by_role("link", name="The code").click()
     tab.see("plain PyTorch, nothing hidden")
     tab.page.wait_for_timeout(1000)
     tab.page.get_by_role("link", name="Playground").click()
     tab.settle()
     assert tab.steps() > steps
-    assert drawn(tab, 10)[:10] == begin
+    after = tab.curve()
+    assert after[1] == before[1]
+    assert all(after[step] == before[step] for step in before.keys() & after.keys())
     assert tab.knob("scale") == "d_k" and tab.link()["scale"] == "d_k"
     tab.key("pause").wait_for()
 

@@ -64,6 +64,11 @@ def transport(bench: Workbench) -> None:
         st.info("The page was loaded anew: your run has ended, your knobs are as they were.")
 
 
+def own_example() -> str | None:
+    """What the visitor typed as an example of their own."""
+    return st.session_state.get("probe") or None
+
+
 def wanted(bench: Workbench) -> Spec | None:
     """The knobs' spec with the visitor's own example, if it is one."""
     choice: controls.Choice = st.session_state.choice
@@ -71,7 +76,7 @@ def wanted(bench: Workbench) -> Spec | None:
         st.error(choice.problem)
     if choice.spec is None:
         return bench.spec
-    text = st.session_state.get("probe") or None
+    text = own_example()
     try:
         choice.spec.task.probe(choice.spec.model.architecture, text)
     except ValueError as error:
@@ -92,13 +97,15 @@ transport(bench)
 if refused := st.session_state.pop("refused", None):
     st.error(refused)
 
-active = bench.live
+active, asked = bench.live, own_example()
 
 
 def live() -> None:
     panels.draw(bench, projector=st.session_state.get("projector", False))
     if active and not bench.live:
         st.rerun()  # the run has ended: stop the clock, offer Play again
+    if own_example() != asked:
+        st.rerun()  # it was typed, or came with the link: the page has not seen it yet
 
 
 st.fragment(live, run_every=POLL if active else None)()

@@ -1,6 +1,12 @@
 """Figures: (arrays, tokens, labels) -> Plotly's JSON form. No Streamlit, no torch."""
 
 from playground.figures.attention import STAGES, attention_map, attention_maps
+from playground.figures.compare import (
+    Band,
+    attention_side_by_side,
+    comparison_chart,
+    results_bars,
+)
 from playground.figures.health import entropy_chart, gradient_chart, spread_chart
 from playground.figures.loss import Curve, loss_chart
 from playground.figures.predictions import prediction_chart
@@ -8,15 +14,19 @@ from playground.figures.style import Figure, alt_text, empty_figure
 
 __all__ = [
     "STAGES",
+    "Band",
     "Curve",
     "Figure",
     "alt_text",
     "attention_map",
     "attention_maps",
+    "attention_side_by_side",
+    "comparison_chart",
     "empty_figure",
     "entropy_chart",
     "gradient_chart",
     "loss_chart",
     "prediction_chart",
+    "results_bars",
     "spread_chart",
 ]

@@ -1,0 +1,169 @@
+"""What the Compare page shows: curves over seeds, results in words, attention side by side."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from playground import controls
+from playground.comparison import Comparison, LineUp, Series, Summary, verdict
+from playground.components import live_plot
+from playground.figures import Band, attention_side_by_side, comparison_chart, results_bars
+from playground.frames import Attention, Frame
+from playground.panels import (
+    IN_WORDS,
+    STAGES,
+    frame_at,
+    layer_title,
+    references,
+)
+from playground.spec import Spec
+from playground.view import Status
+
+TARGET_SHARE = 0.5  # of the blind guess: the loss whose first step the table names
+WIDTH = 1000  # pixels in a window of usual width
+
+
+def written(value: Any) -> str:
+    """A value as the field of variants has it."""
+    if value is None or isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def offered(base: Spec) -> dict[str, controls.Field]:
+    """The knobs of which a variant may change one, with more than one value to offer."""
+    mine = controls.MODEL | controls.TRAINING
+    return {key: field for key, field in mine.items() if field.choices}
+
+
+def draw(compared: Comparison, lineup: LineUp, projector: bool) -> None:
+    series = compared.series()
+    if not series:
+        st.info(
+            f"{len(lineup.specs)} configurations stand ready: the base"
+            + "".join(f", {variant.label}" for variant in lineup.variants)
+            + ". Press Play all."
+        )
+        return
+    waiting = [view.queue_place for line in series for view in line.views if view.queue_place]
+    if waiting:
+        st.caption(f"{len(waiting)} runs wait for a place; the next one is at {min(waiting)}.")
+    base = compared.lineup.base
+    chance, floor = references(base.task, base.model.architecture)
+    left, right = st.columns([2, 1], gap="medium")
+    with left:
+        curves(series, chance, floor, base.training.steps, projector)
+    with right:
+        bars(series, chance, floor, projector)
+    results(series, chance)
+    side_by_side(series, base, projector)
+
+
+def curves(series: tuple[Series, ...], chance, floor, total: int, projector: bool) -> None:
+    log = st.toggle("Log axis", key="log", bind="query-params", help="Loss on a logarithmic axis.")
+    bands = []
+    for i, line in enumerate(series):
+        band = line.band()
+        rows = (band.steps, band.mean, band.low, band.high)
+        bands.append(Band(line.label, *(row.tolist() for row in rows), len(band.seeds), i))
+    figure = comparison_chart(
+        bands, chance=tuple(chance), floor=floor, total_steps=total, log=log, width=640,
+        projector=projector,
+    )  # fmt: skip
+    live_plot(figure, key="comparison", name="comparison")
+
+
+def bars(series: tuple[Series, ...], chance, floor, projector: bool) -> None:
+    finals = [
+        [
+            np.nan if view.status is Status.DIVERGED else float(np.mean(view.loss[-20:]))
+            for view in line.views
+            if len(view.loss)
+        ]
+        for line in series
+    ]
+    figure = results_bars(
+        [line.label for line in series], finals, chance=tuple(chance), floor=floor, width=330,
+        height=430, projector=projector,
+    )  # fmt: skip
+    live_plot(figure, key="finals", name="final losses")
+
+
+def results(series: tuple[Series, ...], chance) -> None:
+    """A row of numbers for each configuration, and the verdict in words."""
+    target = TARGET_SHARE * chance.blind
+    rows = [row(line, line.summary(target)) for line in series]
+    st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", key="results")
+    st.caption(
+        f"Steps to target: until the mean of 20 losses is at most {target:.2f}, half the blind guess."
+    )
+    st.markdown("\n".join(f"- **{line.label}**: {verdict(series[0], line)}" for line in series[1:]))
+
+
+def row(line: Series, summary: Summary) -> dict[str, str]:
+    steps = f"{summary.steps_to_target} ({summary.got_there} of {summary.seeds})"
+    return {
+        "configuration": line.label,
+        "final loss": str(summary.final_loss),
+        "accuracy": str(summary.accuracy),
+        "steps to target": steps if summary.got_there else "not reached",
+        "seconds": str(summary.seconds),
+        "diverged": f"{summary.diverged} of {summary.seeds}" if summary.diverged else "–",
+    }
+
+
+def side_by_side(series: tuple[Series, ...], base: Spec, projector: bool) -> None:
+    """The first seed's attention, the same layer and head of each, on one colour scale."""
+    frames = {line.label: line.views[0].frames for line in series}
+    frames = {label: found for label, found in frames.items() if found}
+    st.subheader("Attention side by side")
+    with st.container(horizontal=True, vertical_alignment="bottom", key="side_switches"):
+        chosen = st.pills(
+            "Whose", list(frames), selection_mode="multi", default=list(frames)[:2], key="whose",
+            help="Two of them show their difference too.",
+        )  # fmt: skip
+        stage = st.segmented_control(
+            "Stage", list(STAGES), default="weights", required=True, key="stage",
+            format_func=STAGES.get, bind="query-params",
+        )  # fmt: skip
+        layers = layers_in_common([frames[label][-1] for label in chosen])
+        layer = st.selectbox("Layer", list(layers) or ["–"], key="compare_layer", width=130)
+        heads = min((len(a.entropy) for a in layers.get(layer, [])), default=1)
+        head = st.selectbox("Head", list(range(1, heads + 1)), key="compare_head", width=90)
+        total = base.training.steps
+        step = st.slider(
+            "Step", 0, total, total, key="compare_step", width=220,
+            help="Scrubs all of them together; the right end follows the runs.",
+        )  # fmt: skip
+    if not chosen or layer not in layers:
+        st.caption("Choose at least one configuration that looks at the same example.")
+        return
+    shown = [frame_at(frames[label], step, total) for label in chosen]
+    found = layers_in_common(shown)[layer]
+    figure = attention_side_by_side(
+        [attention.stages[stage][head - 1] for attention in found],
+        [f"{label}, step {frame.step}" for label, frame in zip(chosen, shown, strict=True)],
+        found[0].query_tokens, found[0].key_tokens, stage=stage,
+        hidden=[attention.hidden for attention in found], width=WIDTH, projector=projector,
+    )  # fmt: skip
+    live_plot(figure, key="side_by_side", name="attention side by side")
+    st.caption(IN_WORDS[stage])
+
+
+def layers_in_common(frames: list[Frame]) -> dict[str, list[Attention]]:
+    """The layers that all frames have, of those that look at the same tokens."""
+    if not frames:
+        return {}
+    first = frames[0].attention
+    return {
+        layer_title(name): [frame.attention[name] for frame in frames]
+        for name, attention in first.items()
+        if all(
+            name in frame.attention
+            and frame.attention[name].key_tokens == attention.key_tokens
+            and frame.attention[name].query_tokens == attention.query_tokens
+            for frame in frames
+        )
+    }

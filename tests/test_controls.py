@@ -1,0 +1,114 @@
+"""Knobs: what a link may hold, and how one knob limits another."""
+
+from dataclasses import fields
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.config import ModelConfig, TrainConfig
+from core.tasks import TASKS
+from playground import controls
+from playground.controls import EVERY, FROM_TASK, Field, nearest
+
+
+@pytest.fixture
+def present(monkeypatch):
+    """Pretend that the knobs stand at these values."""
+
+    def pretend(**values):
+        monkeypatch.setattr(
+            controls, "_present", lambda key: values.get(key, EVERY[key].default)
+        )  # fmt: skip
+
+    return pretend
+
+
+@pytest.mark.parametrize("field", EVERY.values(), ids=EVERY)
+def test_every_offered_value_survives_the_trip_through_a_link(field: Field):
+    for choice in field.choices or (field.low, field.high, field.default):
+        assert field.read(field.label(choice)) == choice
+
+
+@pytest.mark.parametrize("field", EVERY.values(), ids=EVERY)
+def test_labels_of_a_knob_differ(field: Field):
+    labels = [field.label(choice) for choice in field.choices or ()]
+    assert len(labels) == len(set(labels))
+
+
+@pytest.mark.parametrize("field", EVERY.values(), ids=EVERY)
+def test_anything_else_is_refused_with_what_is_offered(field: Field):
+    """UI-02"""
+    with pytest.raises(ValueError, match=r"choose|invalid literal"):
+        field.read("nonsense")
+
+
+@pytest.mark.parametrize("field", EVERY.values(), ids=EVERY)
+def test_the_default_is_offered(field: Field):
+    if field.choices is None:
+        assert field.low <= field.default <= field.high
+    else:
+        assert field.default in field.choices
+
+
+@pytest.mark.parametrize("config", [ModelConfig, TrainConfig])
+def test_every_field_of_a_config_is_a_knob_with_the_same_default(config):
+    for item in fields(config):
+        if item.metadata and item.name not in FROM_TASK:
+            assert EVERY[item.name].default == item.default
+            assert EVERY[item.name].help == item.metadata["help"]
+
+
+def test_every_knob_of_every_task_has_a_key_of_its_own():
+    for name, task in TASKS.items():
+        for item in fields(task):
+            if item.metadata:
+                assert EVERY[f"{name}_{item.name}"].default == item.default
+
+
+@pytest.mark.parametrize("name", [*ModelConfig.hot(), *TrainConfig.hot()])
+def test_every_offered_value_builds_a_config(name):
+    field = EVERY[name]
+    config = ModelConfig if name in controls.MODEL else TrainConfig
+    for choice in field.choices or (field.low, field.high):
+        others = {"steps": 10_000} if name == "warmup" else {}
+        assert getattr(config(**{name: choice} | others), name) == choice
+
+
+@pytest.mark.parametrize("position", ["sinusoidal", "rotary"])
+@pytest.mark.parametrize("d_model", EVERY["d_model"].choices)
+def test_heads_offered_are_exactly_those_that_build(present, d_model, position):
+    """XAT-03"""
+    present(d_model=d_model, position=position)
+    for heads in range(1, controls.MAX_HEADS + 1):
+        legal = heads in controls.heads_offered()
+        try:
+            ModelConfig(d_model=d_model, n_heads=heads, position=position)
+        except ValueError:
+            assert not legal
+        else:
+            assert legal
+
+
+def test_warmups_offered_are_shorter_than_the_run(present):
+    """TRN-02"""
+    for steps in EVERY["steps"].choices:
+        present(steps=steps)
+        assert controls.warmups_offered()
+        for warmup in controls.warmups_offered():
+            TrainConfig(steps=steps, warmup=warmup)
+
+
+@given(st.lists(st.integers(1, 64), min_size=1), st.integers(1, 64))
+def test_nearest_is_legal_and_nothing_legal_is_nearer(legal, wish):
+    found = nearest(legal, wish)
+    assert found in legal
+    assert all(abs(found - wish) <= abs(other - wish) for other in legal)
+
+
+def test_a_refusal_names_both_numbers(present):
+    """XAT-03"""
+    present(d_model=24, position="rotary")
+    assert controls.why_heads() == (
+        "each head gets d_model/n_heads columns of 24, an even number for rotary positions"
+    )

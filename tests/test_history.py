@@ -1,0 +1,383 @@
+"""The run history outlives the app, keeps visitors apart, and loses nothing without a word."""
+
+import sqlite3
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from core.config import ModelConfig, TrainConfig
+from core.tasks import TASKS
+from core.train import Change, Trainer
+from playground import history as module
+from playground.frames import take_frame
+from playground.history import History, HistoryUnavailable, data_folder
+from playground.spec import Spec
+from playground.view import Record, Status
+
+ROOT = Path(__file__).parent.parent
+
+
+def spec_for(task="copy", **model) -> Spec:
+    task = TASKS[task](length=3) if isinstance(task, str) else task
+    sizes = {"d_model": 8, "n_heads": 2, "n_layers": 1} | model
+    return Spec(ModelConfig.for_task(task, **sizes), task, TrainConfig(batch_size=4, steps=5))
+
+
+SPEC = spec_for()
+
+
+def view_of(spec=SPEC, steps=3, status=Status.STOPPED, frame=False, message="", **rest):
+    """A run with losses 1, 1/2, 1/3 …"""
+    record = Record()
+    for step in range(1, steps + 1):
+        record._steps.append(1 / step, 1e-3, 1.0)
+    if frame:
+        trainer = Trainer(spec.model, spec.task, spec.training)
+        record.add_frame(take_frame(trainer, spec.task.probe(spec.model.architecture)))
+    record.seconds, record.changes = 1.5, rest.get("changes", ())
+    return record.view(
+        status=status, spec=spec, message=message, queue_place=None, busy=False, version=0
+    )
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "folder" / "history.sqlite3"
+
+
+@pytest.fixture
+def history(path):
+    return History(path)
+
+
+def add(history, owner="anna", label="scale=none", spec=SPEC, **view):
+    return history.add(owner, label, spec, view_of(spec, **view))
+
+
+def labels(history, owner="anna") -> list[str]:
+    return [entry.label for entry in history.list(owner)]
+
+
+def damage(path):
+    path.write_bytes(b"no database at all" * 500)
+
+
+# --- what is kept ---------------------------------------------------------------------------
+
+
+def test_a_run_comes_back_as_it_was(history):
+    changes = (Change(2, "scale", "none"), Change(2, "clip", None))
+    view = view_of(replace(SPEC, probe="012"), changes=changes, frame=True, status=Status.DONE)
+    entry = history.get("anna", history.add("anna", "my run", SPEC, view, created=123.0))
+    assert entry.label == "my run" and entry.created == 123.0
+    assert entry.changes == changes
+    assert entry.steps.tolist() == [1, 2, 3]
+    assert np.array_equal(entry.loss, view.loss)
+    assert entry.val_steps.tolist() == [0]
+    assert np.array_equal(entry.val_accuracy, view.val_accuracy)
+    assert entry.result.status == "done" and entry.result.steps == 3
+    assert entry.result.final_loss == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
+    assert entry.result.accuracy == pytest.approx(view.val_accuracy[-1])
+    assert entry.result.seconds == 1.5
+    assert history.load_spec("anna", entry.id) == replace(SPEC, probe="012")
+
+
+def test_a_run_that_was_never_measured_has_no_numbers(history):
+    entry = history.get("anna", add(history, steps=0, status=Status.FAILED, message="too large"))
+    assert entry.result.final_loss is entry.result.accuracy is entry.result.val_loss is None
+    assert entry.result.message == "too large"
+    assert len(entry.loss) == len(entry.val_loss) == 0
+    assert not entry.has_picture and history.picture("anna", entry.id) is None
+
+
+@pytest.mark.parametrize("steps", [299, 300, 301, 10_000])
+def test_a_long_curve_is_thinned_and_keeps_its_ends(history, steps):
+    entry = history.get("anna", add(history, steps=steps))
+    assert len(entry.steps) == min(steps, 300)
+    assert entry.steps[0] == 1 and entry.steps[-1] == steps
+    assert (np.diff(entry.steps) >= 1).all()
+    assert np.array_equal(entry.loss, np.float32(1 / entry.steps))
+
+
+def test_the_picture_is_that_of_the_last_frame(history):
+    spec = spec_for("reverse", architecture="encoder-decoder")
+    view = view_of(spec, frame=True)
+    picture = history.picture("anna", history.add("anna", "x", spec, view))
+    (frame,) = view.frames
+    assert picture.step == frame.step
+    assert list(picture.attention) == list(frame.attention)
+    for name, kept in picture.attention.items():
+        seen = frame.attention[name]
+        assert np.allclose(kept.stages["weights"], seen.stages["weights"], atol=1e-3)
+        assert np.array_equal(kept.hidden, seen.hidden)
+        assert (kept.stages["weights"][:, kept.hidden] == 0).all()
+        words = ("query_tokens", "key_tokens", "entropy", "largest", "spread", "theory")
+        assert all(getattr(kept, word) == getattr(seen, word) for word in words)
+
+
+def test_a_large_picture_keeps_the_first_layers(history, monkeypatch):
+    spec = spec_for(n_layers=8)
+    view = view_of(spec, frame=True)
+    whole = len(module._pack_picture(view.frames[-1]))
+    monkeypatch.setattr(module, "MAX_PICTURE", whole // 2)
+    picture = history.picture("anna", history.add("anna", "x", spec, view))
+    assert 0 < len(picture.attention) < 8
+    assert list(picture.attention) == list(view.frames[-1].attention)[: len(picture.attention)]
+    monkeypatch.setattr(module, "MAX_PICTURE", 10)
+    assert history.picture("anna", history.add("anna", "x", spec, view)) is None
+
+
+def test_a_text_of_ones_own_is_kept_by_its_hash(history, path):
+    """The text is asked for again, and only the very same one is taken."""
+    text = "a private letter, written with care. " * 20
+    spec = spec_for(TASKS["text"](source="own", length=8, text=text))
+    number = add(history, spec=spec)
+    for file in path.parent.iterdir():
+        assert b"private letter" not in file.read_bytes()
+    with pytest.raises(ValueError, match="hand in the text"):
+        history.load_spec("anna", number)
+    with pytest.raises(ValueError, match="SHA-256 differs"):
+        history.load_spec("anna", number, text=text.upper())
+    assert history.load_spec("anna", number, text=text) == spec
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_can_be_loaded_back(history, task):
+    spec = Spec(ModelConfig.for_task(TASKS[task]()), TASKS[task](), TrainConfig(clip=None))
+    assert history.load_spec("anna", history.add("anna", "x", spec, view_of(spec))) == spec
+
+
+def test_a_knob_that_this_version_lacks_is_named(history, path):
+    number = add(history)
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE runs SET spec = replace(spec, '\"scale\"', '\"temper\"')")
+    db.close()
+    assert len(history.list("anna")) == 1
+    with pytest.raises(ValueError, match="temper"):
+        history.load_spec("anna", number)
+
+
+# --- whose ----------------------------------------------------------------------------------
+
+
+def test_each_visitor_sees_and_touches_only_their_own(history):
+    annas, berts = add(history), add(history, "bert", "norm=pre")
+    assert labels(history) == ["scale=none"] and labels(history, "bert") == ["norm=pre"]
+    for forbidden in (
+        lambda: history.get("anna", berts),
+        lambda: history.picture("anna", berts),
+        lambda: history.load_spec("anna", berts),
+        lambda: history.rename("anna", berts, "mine"),
+        lambda: history.delete("anna", berts),
+    ):
+        with pytest.raises(ValueError, match=f"run {berts} is not in your history"):
+            forbidden()
+    assert history.clear("anna") == 1
+    assert labels(history) == [] and labels(history, "bert") == ["norm=pre"]
+    assert annas != berts
+
+
+def test_a_single_user_sees_all(history):
+    add(history), add(history, "bert", "norm=pre"), add(history, "", "mine")
+    assert labels(history, "") == ["mine", "norm=pre", "scale=none"]
+
+
+def test_a_run_can_be_renamed_and_deleted(history):
+    first, second = add(history), add(history)
+    history.rename("anna", first, "  the\none  that died ")
+    assert labels(history) == ["scale=none", "the one that died"]
+    with pytest.raises(ValueError, match="needs a name"):
+        history.rename("anna", first, "  ")
+    history.rename("anna", first, "x" * 1000)
+    assert len(history.get("anna", first).label) == 120
+    history.delete("anna", first)
+    with pytest.raises(ValueError, match=f"run {first} is not in your history"):
+        history.delete("anna", first)
+    assert [entry.id for entry in history.list("anna")] == [second]
+    history.delete("anna", second)
+    assert add(history) > second, "an id is never given to another run"
+
+
+def test_hostile_names_are_only_names(history):
+    name = "'); DROP TABLE runs; --"
+    add(history, name, name)
+    assert labels(history, name) == [name]
+
+
+# --- how much -------------------------------------------------------------------------------
+
+
+def test_the_oldest_runs_make_room(history, monkeypatch):
+    monkeypatch.setattr(module, "MAX_ENTRIES", 3)
+    add(history, "bert", "his")
+    for number in range(5):
+        add(history, label=f"run {number}")
+    assert labels(history) == ["run 4", "run 3", "run 2"]
+    assert labels(history, "bert") == ["his"]
+
+
+def test_bytes_are_bounded_too(history, monkeypatch):
+    add(history, label="run 0")
+    size = sum(len(part) for part in _stored(history.path) if isinstance(part, str | bytes))
+    monkeypatch.setattr(module, "MAX_BYTES", int(size * 2.5))
+    for number in range(1, 5):
+        add(history, label=f"run {number}")
+    assert labels(history) == ["run 4", "run 3"]
+    monkeypatch.setattr(module, "MAX_TOTAL_BYTES", int(size * 2.5))
+    add(history, "bert", "his")
+    assert labels(history, "") == ["his", "run 4"]
+
+
+def _stored(path) -> tuple:
+    db = sqlite3.connect(path)
+    row = db.execute("SELECT * FROM runs").fetchone()
+    db.close()
+    return row
+
+
+# --- the file -------------------------------------------------------------------------------
+
+
+def test_it_survives_a_restart(history, path):
+    number = add(history)
+    again = History(path)
+    assert again.get("anna", number).label == "scale=none" and again.said is None
+
+
+def test_a_damaged_file_is_set_aside_and_said(history, path):
+    add(history)
+    damage(path)
+    assert history.list("anna") == ()
+    (aside,) = path.parent.glob("*.damaged-*")
+    assert aside.read_bytes().startswith(b"no database")
+    assert str(aside) in history.said and "new history" in history.said
+    add(history)
+    damage(path)
+    assert add(history), "a second time, and while writing"
+    assert len(list(path.parent.glob("*.damaged-*"))) == 2
+    assert len(labels(history)) == 1
+
+
+def test_damage_in_the_middle_of_a_file_is_noticed(history, path):
+    for _ in range(20):
+        add(history, steps=300)
+    data = bytearray(path.read_bytes())
+    data[4096:-4096] = b"\xff" * (len(data) - 8192)
+    path.write_bytes(data)
+    assert history.list("anna") == () and "set aside" in history.said
+    assert add(history)
+
+
+def test_a_file_without_its_table_is_set_aside(history, path):
+    add(history)
+    with sqlite3.connect(path) as db:
+        db.execute("DROP TABLE runs")
+    db.close()
+    assert history.list("anna") == () and "set aside" in history.said
+
+
+def test_threads_that_find_the_damage_at_once_set_it_aside_once(history, path):
+    add(history)
+    damage(path)
+    both = [threading.Thread(target=add, args=(History(path),)) for _ in range(4)]
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join()
+    assert len(list(path.parent.glob("*.damaged-*"))) == 1
+    assert len(labels(history)) == 4
+
+
+def test_a_file_of_a_newer_version_is_left_alone(history, path):
+    add(history)
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA user_version = 99")
+    db.close()
+    with pytest.raises(HistoryUnavailable, match="format 99"):
+        history.list("anna")
+    assert history.said is None and not list(path.parent.glob("*.damaged-*"))
+
+
+def test_a_place_that_cannot_be_written_is_a_message(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(HistoryUnavailable, match="run history cannot be used"):
+        add(History(tmp_path / "file" / "history.sqlite3"))
+    (tmp_path / "history.sqlite3").mkdir()
+    with pytest.raises(HistoryUnavailable, match="unable to open"):
+        add(History(tmp_path / "history.sqlite3"))
+
+
+def test_many_threads_write_and_read_at_once(history):
+    failures = []
+
+    def work(number):
+        try:
+            for i in range(5):
+                add(history, f"visitor {number}", f"run {i}")
+                assert labels(history, f"visitor {number}")[0] == f"run {i}"
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == [] and len(history.list("")) == 30
+
+
+def test_two_servers_share_the_file(history, path):
+    script = (
+        "import sys; from pathlib import Path; from tests.test_history import History, add\n"
+        "for _ in range(10): add(History(Path(sys.argv[1])), sys.argv[2])"
+    )
+    servers = [
+        subprocess.Popen([sys.executable, "-c", script, str(path), name], cwd=ROOT)
+        for name in ("anna", "bert")
+    ]
+    for _ in range(10):
+        add(history, "carl")
+    assert [server.wait(120) for server in servers] == [0, 0]
+    assert [len(history.list(name)) for name in ("anna", "bert", "carl")] == [10, 10, 10]
+
+
+# --- where ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("system", "environment", "expected"),
+    [
+        ("linux", {"PLAYGROUND_DATA": "/data/here"}, "/data/here"),
+        ("win32", {"PLAYGROUND_DATA": "/data/here"}, "/data/here"),
+        ("linux", {"XDG_DATA_HOME": "/xdg"}, "/xdg/transformer-playground"),
+        ("linux", {"XDG_DATA_HOME": "relative"}, "/home/a/.local/share/transformer-playground"),
+        ("linux", {}, "/home/a/.local/share/transformer-playground"),
+        ("darwin", {}, "/home/a/Library/Application Support/transformer-playground"),
+        ("win32", {"LOCALAPPDATA": "/local"}, "/local/transformer-playground"),
+        ("win32", {}, "/home/a/AppData/Local/transformer-playground"),
+    ],
+)
+def test_the_folder_is_where_the_system_keeps_such_data(monkeypatch, system, environment, expected):
+    for name in ("PLAYGROUND_DATA", "XDG_DATA_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "platform", system)
+    monkeypatch.setattr(Path, "home", lambda: Path("/home/a"))
+    assert data_folder() == Path(expected)
+
+
+def test_without_a_home_folder_the_message_says_what_to_set(monkeypatch):
+    def homeless():
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("PLAYGROUND_DATA", "XDG_DATA_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    with pytest.raises(HistoryUnavailable, match="PLAYGROUND_DATA"):
+        History().list("anna")

@@ -1,0 +1,370 @@
+"""Every page without a browser: it opens, its knobs turn, and nothing raises."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import playground
+from core.tasks import TASKS
+from playground import controls
+from playground.runs import RUNS
+
+MAIN = Path(playground.__file__).with_name("main.py")
+SMALL = {"d_model": "16", "n_layers": "1", "batch_size": "4", "steps": "50"}
+FORMS = [(name, form) for name, task in TASKS.items() for form in task.architectures]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ended_runs():
+    yield
+    RUNS.close()
+
+
+def opened(**query: str) -> AppTest:
+    """The app, opened with a link that says this."""
+    test = AppTest.from_file(MAIN, default_timeout=120)
+    for key, value in query.items():
+        test.query_params[key] = value
+    return fine(test.run())
+
+
+def fine(test: AppTest) -> AppTest:
+    assert not test.exception, [element.message for element in test.exception]
+    return test
+
+
+def widgets(test: AppTest) -> dict[str, object]:
+    """Key -> widget, of all that can be set."""
+    kinds = ("toggle", "selectbox", "select_slider", "button_group", "number_input", "text_input")
+    return {w.key: w for kind in kinds for w in test.get(kind) if w.key}
+
+
+def steps(test: AppTest) -> int:
+    return int(test.metric[0].value.split("/")[0])
+
+
+def until(test: AppTest, true: Callable[[AppTest], bool]) -> AppTest:
+    """Run the page again and again, as its clock does in a browser."""
+    end = time.monotonic() + 120
+    while not true(test):
+        assert time.monotonic() < end, [element.value for element in test.html]
+        time.sleep(0.05)
+        fine(test.run())
+    return test
+
+
+def texts(elements) -> str:
+    return " ".join(element.value for element in elements)
+
+
+@pytest.mark.parametrize("task, architecture", FORMS)
+def test_the_page_opens_and_steps_for_every_task_and_architecture(task, architecture):
+    test = opened(task=task, architecture=architecture, **SMALL)
+    assert not test.error and not test.warning
+    spec = test.session_state.choice.spec
+    assert (spec.task.name, spec.model.architecture) == (task, architecture)
+    fine(test.button(key="step").click().run())
+    until(test, lambda test: steps(test) == 1)
+    for tab in ("Health", "What changed", "This model"):
+        test.session_state.details = tab
+        fine(test.run())
+
+
+def test_an_architecture_that_a_task_has_no_form_for_is_reported_and_replaced():
+    test = opened(task="text", architecture="encoder")
+    assert "architecture=encoder" in texts(test.warning)
+    assert test.session_state.choice.spec.model.architecture == "decoder"
+
+
+def test_the_code_page_shows_every_file_of_the_core_that_it_lists():
+    test = opened()
+    fine(test.switch_page("app_pages/code.py").run())
+    seen = set()
+    for name in test.button_group(key="file").options:
+        fine(test.button_group(key="file").set_value(name).run())
+        seen.add(test.code[0].value)
+        assert f"core/{name}.py" in texts(test.caption)
+    assert len(seen) == len(test.button_group(key="file").options)
+
+
+def turn(test: AppTest, key: str) -> None:
+    """Set one knob to a neighbour of its value."""
+    widget = widgets(test)[key]
+    if key in controls.EVERY and controls.EVERY[key].choices is not None:
+        field = controls.EVERY[key]
+        offered = [c for c in field.choices if field.label(c) in getattr(widget, "options", ())]
+        offered = offered or list(field.choices)
+        at = offered.index(widget.value)
+        widget.set_value(offered[at + 1 if at + 1 < len(offered) else at - 1])
+    else:
+        widget.set_value(widget.value + 1)
+    fine(test.run())
+
+
+KNOBS = [
+    key
+    for key in controls.EVERY
+    if key.startswith("reverse_") or key in {**controls.MODEL, **controls.TRAINING, "task": None}
+]
+
+
+def test_turning_every_knob_once_never_raises_and_the_spec_follows():
+    test = opened(mask="window", **SMALL)
+    for key in KNOBS:
+        if key in widgets(test):
+            before = test.session_state.choice.spec
+            turn(test, key)
+            assert test.session_state.choice.spec != before, key
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_turning_every_knob_of_a_task_never_raises(task):
+    test = opened(task=task, **SMALL)
+    for key in controls.OF_TASK[task]:
+        turn(test, key)
+
+
+@pytest.mark.parametrize("key", ["log", "show_lr", "projector"])
+def test_switches_of_the_view_change_no_run(key):
+    test = opened(**SMALL)
+    before = test.session_state.choice
+    fine(test.toggle(key=key).set_value(True).run())
+    assert test.session_state.choice == before
+
+
+def test_every_knob_explains_itself():
+    test = opened(mask="window")
+    for key, widget in widgets(test).items():
+        if key in controls.EVERY:
+            assert widget.help.strip().endswith("."), key
+    assert all(button.help for button in test.button)
+
+
+# --- links ----------------------------------------------------------------------------------
+
+
+def test_a_link_sets_every_knob_that_it_names():
+    query = {
+        "task": "copy", "d_model": "32", "n_heads": "8", "n_layers": "3", "scale": "none",
+        "position": "rotary", "mask": "window", "window": "6", "residual": "false", "norm": "pre",
+        "init": "gpt2", "architecture": "encoder", "d_ff": "64", "ffn": "false",
+        "activation": "gelu", "tie_embeddings": "true", "pad_mask": "false", "steps": "100",
+        "batch_size": "16", "lr": "0.01", "optimizer": "sgd", "weight_decay": "0.1",
+        "schedule": "cosine", "warmup": "30", "clip": "off", "seed": "42", "copy_symbols": "5",
+        "copy_length": "7",
+    }  # fmt: skip
+    test = opened(**query)
+    assert not test.warning and not test.error
+    spec = test.session_state.choice.spec
+    assert (spec.task.name, spec.task.symbols, spec.task.length) == ("copy", 5, 7)
+    of_model = {
+        "d_model": 32, "n_heads": 8, "n_layers": 3, "scale": "none", "position": "rotary",
+        "mask": "window", "window": 6, "residual": False, "norm": "pre", "init": "gpt2",
+        "architecture": "encoder", "d_ff": 64, "ffn": False, "activation": "gelu",
+        "tie_embeddings": True, "pad_mask": False,
+    }  # fmt: skip
+    assert of_model.items() <= spec.model.to_dict().items()
+    of_training = {
+        "steps": 100, "batch_size": 16, "lr": 0.01, "optimizer": "sgd", "weight_decay": 0.1,
+        "schedule": "cosine", "warmup": 30, "clip": None, "seed": 42,
+    }  # fmt: skip
+    assert of_training.items() <= spec.training.to_dict().items()
+
+
+@pytest.mark.parametrize(
+    "key, text",
+    [
+        ("n_heads", "64"), ("d_model", "abc"), ("position", "fourier"), ("seed", "-1"),
+        ("seed", "1.5"), ("lr", "nan"), ("residual", "maybe"), ("reverse_symbols", "1000"),
+        ("task", "chess"), ("d_model", ""), ("steps", "9" * 30),
+    ],
+)  # fmt: skip
+def test_an_impossible_value_in_a_link_is_named_and_the_default_is_used(key, text):
+    """UI-02"""
+    test = opened(**{key: text})
+    assert f"{key}={text}" in texts(test.warning)
+    usual = opened().session_state.choice
+    assert test.session_state.choice == usual
+
+
+def test_a_key_given_twice_and_an_unknown_key_are_named():
+    """UI-02"""
+    test = AppTest.from_file(MAIN, default_timeout=120)
+    test.query_params["lr"] = ["0.01", "0.1"]
+    test.query_params["colour"] = "red"
+    fine(test.run())
+    assert "lr` is given 2 times" in texts(test.warning)
+    assert "`colour` is not a knob" in texts(test.warning)
+    assert test.session_state.choice.spec.training.lr == 0.001
+
+
+@pytest.mark.parametrize(
+    "query, said, used",
+    [
+        ({"d_model": "24", "n_heads": "5"}, "n_heads=5", {"n_heads": 4}),
+        ({"d_model": "24", "n_heads": "8", "position": "rotary"}, "n_heads=8", {"n_heads": 6}),
+    ],
+)
+def test_values_of_a_link_that_do_not_fit_together_are_named_and_the_nearest_used(
+    query, said, used
+):
+    """XAT-03"""
+    test = opened(**query)
+    assert said in texts(test.warning) and "d_model/n_heads" in texts(test.warning)
+    assert used.items() <= test.session_state.choice.spec.model.to_dict().items()
+
+
+def test_a_warmup_as_long_as_the_run_is_named_and_replaced():
+    """TRN-02"""
+    test = opened(steps="50", warmup="100")
+    assert "`warmup=100` must be below steps" in texts(test.warning)
+    assert test.session_state.choice.spec.training.warmup == 30
+
+
+def test_fewer_steps_shorten_the_warmup_and_say_so():
+    """TRN-02"""
+    test = opened(warmup="100")
+    fine(test.select_slider(key="steps").set_value(50).run())
+    assert test.session_state.choice.spec.training.warmup == 30
+    assert "warmup 100 → 30" in texts(test.toast)
+
+
+def test_the_note_about_a_link_goes_when_a_knob_is_turned():
+    test = opened(d_model="abc")
+    assert test.warning
+    fine(test.select_slider(key="d_model").set_value(32).run())
+    assert not test.warning
+
+
+def test_the_smallest_width_leaves_few_heads_and_raises_nothing():
+    """XUI-02"""
+    test = opened(d_model="8", position="rotary")
+    assert test.button_group(key="n_heads").options == ["1", "2", "4"]
+    fine(test.select_slider(key="d_model").set_value(16).run())
+    fine(test.button_group(key="n_heads").set_value(8).run())
+    fine(test.select_slider(key="d_model").set_value(8).run())
+    assert test.session_state.choice.spec.model.n_heads == 4
+    assert "n_heads 8 → 4" in texts(test.toast)
+
+
+def test_a_knob_with_one_choice_left_shows_it_and_raises_nothing():
+    """XUI-02"""
+
+    def page():
+        import streamlit as st
+
+        from playground import controls
+
+        for key in ("n_heads", "warmup", "precision"):
+            st.session_state.got = controls.knob(controls.EVERY[key], [controls.EVERY[key].default])
+
+    test = fine(AppTest.from_function(page).run())
+    assert "the only choice here" in texts(test.caption)
+    assert test.session_state.got == "fp32"
+
+
+def test_back_to_the_defaults_turns_every_knob_back():
+    test = opened(d_model="32", scale="none", reverse_length="5", lr="0.01", probe="01234")
+    fine(test.button(key="defaults").click().run())
+    assert test.session_state.choice == opened().session_state.choice
+    assert test.text_input(key="probe").value == ""
+
+
+# --- state ----------------------------------------------------------------------------------
+
+
+def test_a_knob_keeps_its_value_when_its_page_is_left():
+    """UI-01"""
+    test = opened(**SMALL)
+    fine(test.select_slider(key="n_layers").set_value(3).run())
+    fine(test.switch_page("app_pages/code.py").run())
+    fine(test.switch_page("app_pages/playground.py").run())
+    assert test.select_slider(key="n_layers").value == 3
+    fine(test.button(key="step").click().run())
+    assert test.session_state.bench.run.started.model.n_layers == 3
+
+
+def test_a_head_and_a_layer_that_are_no_longer_there_are_forgotten():
+    test = opened(d_model="16", n_heads="8", n_layers="2")
+    fine(test.selectbox(key="head").select("head 8").run())
+    fine(test.selectbox(key="layer").select("block 2").run())
+    fine(test.button_group(key="n_heads").set_value(2).run())
+    fine(test.select_slider(key="n_layers").set_value(1).run())
+    assert test.selectbox(key="head").value in test.selectbox(key="head").options
+    assert test.selectbox(key="layer").value == "block 1"
+
+
+def test_play_pause_reset_and_the_verdict():
+    test = opened(**SMALL | {"steps": "50000"})
+    assert "Untrained" in texts(test.html)
+    fine(test.button(key="play").click().run())
+    until(test, lambda test: steps(test) > 5)
+    assert test.button(key="step").disabled
+    fine(test.button(key="pause").click().run())
+    until(test, lambda test: not test.session_state.bench.live)
+    rested = steps(fine(test.run()))
+    time.sleep(0.3)
+    assert steps(fine(test.run())) == rested
+    for _ in range(2):
+        fine(test.button(key="reset").click().run())
+        assert steps(test) == 0
+
+
+def test_a_cold_change_after_a_run_keeps_its_curve_for_comparison():
+    test = opened(**SMALL)
+    fine(test.button(key="play").click().run())
+    until(test, lambda test: steps(test) == 50 and not test.session_state.bench.live)
+    fine(test.button_group(key="norm").set_value("pre").run())
+    assert "norm post → pre" in texts(test.caption) and "Press Play" in texts(test.caption)
+    (ghost,) = test.session_state.bench.ghosts
+    assert len(ghost.view.loss) == 50 and steps(test) == 0
+
+
+def test_an_example_of_ones_own_reaches_the_run_and_a_bad_one_is_explained():
+    test = opened(**SMALL)
+    fine(test.text_input(key="probe").set_value("0123456789").run())
+    assert test.session_state.bench.spec.probe == "0123456789"
+    assert not test.error
+    fine(test.text_input(key="probe").set_value("hello").run())
+    assert "Your example:" in texts(test.error) and "'h'" in texts(test.error)
+    assert test.session_state.bench.spec.probe is None
+
+
+def test_an_example_that_stands_in_the_link_is_shown_at_once():
+    test = opened(probe="9876543210", **SMALL)
+    frame = test.session_state.bench.frames()[-1]
+    tokens = next(iter(frame.attention.values())).key_tokens
+    assert "".join(tokens).startswith("9876543210")
+
+
+def test_an_unknown_character_in_a_text_prompt_is_named_and_the_page_stays():
+    """DAT-01"""
+    test = opened(task="text", text_source="grammar", **SMALL)
+    fine(test.text_input(key="probe").set_value("the 🙂").run())
+    assert "🙂" in texts(test.error)
+    fine(test.button(key="step").click().run())
+    until(test, lambda test: steps(test) == 1)
+
+
+def test_too_much_for_this_server_is_said_in_numbers_and_the_run_goes_on():
+    test = opened(**SMALL | {"steps": "50000"}, task="copy", copy_length="32")
+    fine(test.button(key="play").click().run())
+    until(test, lambda test: steps(test) > 5)
+    run = test.session_state.bench.run
+    monkey = pytest.MonkeyPatch()
+    with monkey.context() as patch:
+        patch.setattr("playground.spec.MAX_TOKENS", 1000)
+        fine(test.select_slider(key="batch_size").set_value(256).run())
+        assert "limit here is 1,000" in texts(test.error)
+        fine(test.run())
+        assert "limit here is 1,000" in texts(test.error), "it is said as long as it is so"
+    assert test.session_state.bench.run is run
+    fine(test.button(key="reset").click().run())
+
+
+def test_two_visitors_have_a_bench_each():
+    one, other = opened(**SMALL), opened(**SMALL)
+    assert one.session_state.bench.owner != other.session_state.bench.owner
