@@ -5,6 +5,7 @@ string, so the link in the address bar is the page. Limits that only the browser
 checked again here: a link can hold anything.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -115,10 +116,10 @@ class Field:
             ValueError: the text is none of the offered values.
         """
         if self.choices is None:
-            value = int(text)
-            if not self.low <= value <= self.high:
+            whole = re.fullmatch(r"-?\d{1,19}", text)
+            if not whole or not self.low <= int(text) <= self.high:
                 raise ValueError(f"choose a whole number from {self.low} to {self.high}")
-            return value
+            return int(text)
         for choice in self.choices:
             if self.label(choice) == text or (
                 isinstance(choice, bool) and str(choice).lower() == text.lower()
@@ -182,8 +183,23 @@ def check_link() -> list[str]:
     the first widget is drawn.
     """
     if "replaced" not in st.session_state:
+        st.session_state.overruled = {}
         st.session_state.replaced = list(_replaced())
+    for key, value in st.session_state.overruled.items():
+        st.session_state[key] = value
     return st.session_state.replaced
+
+
+def _overrule() -> None:
+    """Run once more where a widget has made its own sense of an impossible value: 1.5 -> 1."""
+    wrong = {
+        key: value
+        for key, value in st.session_state.pop("overruled", {}).items()
+        if st.session_state.get(key, value) != value
+    }
+    st.session_state.overruled = wrong
+    if wrong:
+        st.rerun()
 
 
 def _replaced() -> Iterator[str]:
@@ -193,14 +209,15 @@ def _replaced() -> Iterator[str]:
             continue
         if field is None:
             yield f"`{key}` is not a knob of this page: ignored"
-        elif len(texts) > 1:
-            yield f"`{key}` is given {len(texts)} times: the default {field.label(field.default)} is used"
-        else:
-            try:
-                field.read(texts[0])
-            except ValueError as error:
-                instead = field.label(field.default)
-                yield f"`{key}={texts[0]}`: {error}; the default {instead} is used"
+            continue
+        try:
+            field.read(texts[0])
+            problem = f"` is given {len(texts)} times" if len(texts) > 1 else ""
+        except ValueError as error:
+            problem = f"={texts[0]}`: {error}"
+        if problem:
+            st.session_state.overruled[key] = field.default
+            yield f"`{key}{problem}; the default {field.label(field.default)} is used"
     if (heads := _present("n_heads")) not in (legal := heads_offered()):
         st.session_state.n_heads = nearest(legal, heads)
         yield f"`n_heads={heads}`: {why_heads()}; {st.session_state.n_heads} is used"
@@ -337,6 +354,7 @@ def draw(device: Device) -> Choice:
         "Back to the defaults", key="defaults", icon=":material/undo:", on_click=back_to_defaults,
         width="stretch", help="Every knob back to where it was at first.",
     )  # fmt: skip
+    _overrule()
     try:
         task = task_class(**task_values)
         spec = Spec(ModelConfig.for_task(task, **model), task, TrainConfig(**training))

@@ -13,6 +13,7 @@ from playground import controls
 from playground.runs import RUNS
 
 MAIN = Path(playground.__file__).with_name("main.py")
+OTHERS = sorted({p.name for p in MAIN.parent.glob("app_pages/*.py")} - {"playground.py"})
 SMALL = {"d_model": "16", "n_layers": "1", "batch_size": "4", "steps": "50"}
 FORMS = [(name, form) for name, task in TASKS.items() for form in task.architectures]
 
@@ -70,6 +71,15 @@ def test_the_page_opens_and_steps_for_every_task_and_architecture(task, architec
     until(test, lambda test: steps(test) == 1)
     for tab in ("Health", "What changed", "This model"):
         test.session_state.details = tab
+        fine(test.run())
+
+
+@pytest.mark.parametrize("task, architecture", FORMS)
+def test_every_other_page_opens_beside_every_task_and_architecture(task, architecture):
+    test = opened(task=task, architecture=architecture, **SMALL)
+    for page in OTHERS:
+        fine(test.switch_page(f"app_pages/{page}").run())
+        assert not test.error
         fine(test.run())
 
 
@@ -199,6 +209,29 @@ def test_a_key_given_twice_and_an_unknown_key_are_named():
     assert "lr` is given 2 times" in texts(test.warning)
     assert "`colour` is not a knob" in texts(test.warning)
     assert test.session_state.choice.spec.training.lr == 0.001
+
+
+@pytest.mark.parametrize("key, given", [("seed", "3"), ("residual", "false"), ("task", "copy")])
+def test_the_last_of_two_values_is_not_taken_silently(key, given):
+    """UI-02"""
+    test = AppTest.from_file(MAIN, default_timeout=120)
+    test.query_params[key] = [given, given]
+    fine(test.run())
+    assert f"`{key}` is given 2 times" in texts(test.warning)
+    assert test.session_state.choice == opened().session_state.choice
+    fine(test.number_input(key="seed").set_value(7).run())
+    assert test.session_state.choice.spec.training.seed == 7
+
+
+def test_widths_given_twice_fall_back_before_the_heads_are_looked_at():
+    """UI-02"""
+    test = AppTest.from_file(MAIN, default_timeout=120)
+    test.query_params["d_model"] = ["32", "24"]
+    test.query_params["n_heads"] = "16"
+    fine(test.run())
+    assert "d_model` is given 2 times" in texts(test.warning)
+    model = test.session_state.choice.spec.model
+    assert (model.d_model, model.n_heads) == (64, 16)
 
 
 @pytest.mark.parametrize(

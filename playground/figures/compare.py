@@ -43,6 +43,8 @@ DIFFERENCE_SCALE = [
     [1.0, RUN_COLOURS[1]],
 ]
 LEAST_DIFFERENCE = 0.01
+# The hover of a larger map shows the difference without what it is the difference of.
+WORDED_CELLS = 1024
 BAR = 0.17  # how far below the middle of its row a bar stands
 
 
@@ -159,18 +161,17 @@ class _Drawn:
         seen = np.isfinite(self.low)
         if log:
             seen &= self.low > 0
-        x: list = []
-        y: list = []
         # There and back, once for each part between two gaps.
-        ends = np.flatnonzero(np.diff(np.concatenate([[False], seen, [False]]).astype(int)))
-        for start, end in zip(ends[::2], ends[1::2], strict=True):
-            x += [*steps[start:end], *steps[start:end][::-1], None]
-            y += [*self.high[start:end], *self.low[start:end][::-1], None]
+        x, y, gap = [], [], [np.nan]
+        for start, end in _parts(seen):
+            there = slice(start, end)
+            x += [steps[there], steps[there][::-1], gap]
+            y += [self.high[there], self.low[there][::-1], gap]
         return [
             self._trace("band")
             | {
-                "x": [None if value is None else int(value) for value in x],
-                "y": [None if value is None else round(float(value), 5) for value in y],
+                "x": np.concatenate([*x, gap]).astype(np.float32)[:-1],
+                "y": np.round(np.concatenate([*y, gap])[:-1], 5),
                 "fill": "toself",
                 "fillcolor": run_colour(self.band.colour_index),
                 "line": {"width": 0, "color": run_colour(self.band.colour_index)},
@@ -193,7 +194,7 @@ class _Drawn:
         return self._trace("mean") | {
             "x": np.asarray(band.steps)[self.shown].tolist(),
             "y": values,
-            "customdata": np.round(exact, 5),
+            "customdata": np.round(exact, 4),
             "line": {
                 "color": run_colour(band.colour_index),
                 "dash": dash(band.colour_index),
@@ -201,6 +202,12 @@ class _Drawn:
             },
             "hovertemplate": hover,
         }
+
+
+def _parts(seen: np.ndarray) -> list[tuple[int, int]]:
+    """Start and end of each run of True."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], seen, [False]]).astype(np.int8)))
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
 
 def _cut(layout: dict[str, Any], drawn: Sequence[_Drawn], limit: float, size: Sizes) -> None:
@@ -348,18 +355,19 @@ def _difference(
     trace |= {
         "z": np.round(apart, 4),
         "coloraxis": "coloraxis2",
-        "text": [
+        "hovertemplate": (
+            f"query %{{y:d}} “%{{y}}”<br>key %{{x:d}} “%{{x}}”<br><b>%{{z:+.{digits}f}}</b>"
+        ),
+    }
+    if apart.size <= WORDED_CELLS:
+        trace["hovertemplate"] += "%{text}"
+        trace["text"] = [
             [
                 "" if np.isnan(d) else f" = {said(b)} − {said(a)}"
                 for a, b, d in zip(*row, strict=True)
             ]
             for row in zip(first, second, apart, strict=True)
-        ],
-        "hovertemplate": (
-            "query %{y:d} “%{y}”<br>key %{x:d} “%{x}”<br>"
-            f"<b>%{{z:+.{digits}f}}</b>%{{text}}"
-        ),
-    }
+        ]
     place = len(figure["data"])
     domains = [layout[f"xaxis{i or ''}"]["domain"] for i in (0, *range(2, place + 1))]
     own, others = domains[-1], domains[:-1]
@@ -399,7 +407,11 @@ def _difference(
 
 def _hatched(source: str, hidden: np.ndarray) -> str:
     """The stripes of a whole map cut down to its hidden cells, on a grey ground."""
-    cells = "".join(f"M{key} {query}h1v1h-1z" for query, key in np.argwhere(hidden))
+    cells = "".join(
+        f"M{start} {query}h{end - start}v1h{start - end}z"
+        for query, row in enumerate(hidden)
+        for start, end in _parts(row)
+    )
     path = f"<path d='{cells}' fill='gray' fill-opacity='.3'/><path d='{cells}' "
     queries, keys = hidden.shape
     return source.replace(f"<rect width='{keys}' height='{queries}' ", path)
@@ -635,7 +647,7 @@ def _row_texts(
 ) -> list[dict[str, Any]]:
     """The label above the bar, the mean at the right of it; above that, how many diverged."""
     shared = {"yref": "y", "showarrow": False, "font": {"size": size.font, "color": TEXT}}
-    above = shared | {"xref": "paper", "y": row - 0.24}
+    above = shared | {"xref": "paper", "y": row + BAR - 0.2, "yanchor": "bottom"}
     note = f"{lost} of {count} diverged" if lost else "" if losses.size else "no result yet"
     fits = int((width - 28) / (0.55 * size.font)) - len(note)
     texts = [above | {"text": escape(_shortened(label, fits)), "x": 0, "xanchor": "left"}]
@@ -643,7 +655,9 @@ def _row_texts(
     if note:
         texts.append(above | right | {"text": note, "font": {"size": size.small, "color": TEXT}})
     if losses.size:
-        texts.append(shared | right | {"text": f"<b>{losses.mean():.3f}</b>", "y": row + BAR})
+        mean = float(losses.mean())
+        text = f"<b>{mean:.3f}</b>" if mean < 100 else f"<b>{mean:.4g}</b>"
+        texts.append(shared | right | {"text": text, "y": row + BAR})
     return texts
 
 
@@ -653,7 +667,7 @@ def _level(
     """Upright line through the bars. It spares the labels above them, which stand at the left."""
     y: list = []
     for row in range(rows):
-        y += [row - 0.08, row + 0.42, None]
+        y += [row + BAR - 0.2, row + BAR + 0.2, None]
     if _in_right_half(value, ends, log):
         y[0] = -0.5
     return {
