@@ -106,7 +106,9 @@ class ModelConfig(Knobs):
     """
 
     vocab_size: int = knob(12, low=2, help="How many different tokens there are.")
-    max_len: int = knob(32, low=1, help="The longest sequence the model has positions for.")
+    max_len: int = knob(
+        32, low=1, high=65_536, help="The longest sequence the model has positions for."
+    )
     d_model: int = knob(64, low=1, help="Width of the residual stream: numbers per token.")
     n_heads: int = knob(4, low=1, help="Attention heads: d_model is split among them.")
     n_layers: int = knob(2, low=1, help="How many blocks are stacked.")

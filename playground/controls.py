@@ -7,6 +7,7 @@ checked again here: a link can hold anything.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -105,9 +106,10 @@ class Field:
         return TITLES.get(self.name, self.name)
 
     def label(self, value: Any) -> str:
-        return LABELS.get(self.name, {}).get(
-            value, f"{value:g}" if isinstance(value, float) else str(value)
-        )
+        if not isinstance(value, float):
+            return LABELS.get(self.name, {}).get(value, str(value))
+        short = f"{value:g}".replace("e+", "e")  # a plus sign in a link is a space
+        return short if float(short) == value else repr(value)
 
     def read(self, text: str) -> Any:
         """The value that a link's text stands for.
@@ -116,17 +118,50 @@ class Field:
             ValueError: the text is none of the offered values.
         """
         if self.choices is None:
-            whole = re.fullmatch(r"-?\d{1,19}", text)
-            if not whole or not self.low <= int(text) <= self.high:
-                raise ValueError(f"choose a whole number from {self.low} to {self.high}")
-            return int(text)
+            if not re.fullmatch(r"-?\d{1,19}", text):
+                raise ValueError(self._rule())
+            return self.check(int(text))
         for choice in self.choices:
             if self.label(choice) == text or (
                 isinstance(choice, bool) and str(choice).lower() == text.lower()
             ):
                 return choice
+        if self.between and re.fullmatch(r"[\d.e-]{1,24}", text):
+            with suppress(ValueError):
+                return self.check(type(self.between[0])(text))
+        raise ValueError(self._rule())
+
+    @property
+    def between(self) -> tuple[Any, Any] | None:
+        """The smallest and the largest number offered, where others between them do as well."""
+        if self.name not in OFFERED or self.name == "n_heads":
+            return None
+        numbers = [choice for choice in self.choices if choice is not None]
+        return min(numbers), max(numbers)
+
+    def check(self, value: Any) -> Any:
+        """The value, if this knob can be turned to it.
+
+        Raises:
+            ValueError: says which values it takes.
+        """
+        if self.choices is None:
+            low, high = self.low, self.high
+        elif value in self.choices:
+            return value
+        elif self.between is None or value is None:
+            raise ValueError(self._rule())
+        else:
+            low, high = self.between
+        if not low <= value <= high:
+            raise ValueError(self._rule())
+        return value
+
+    def _rule(self) -> str:
+        if self.choices is None:
+            return f"choose a whole number from {self.low} to {self.high}"
         offered = ", ".join(self.label(choice) for choice in self.choices)
-        raise ValueError(f"choose one of {offered}")
+        return f"choose one of {offered}" + (", or a number between them" if self.between else "")
 
 
 def _fields(config: type, prefix: str = "") -> dict[str, Field]:
@@ -261,7 +296,15 @@ def why_not(task: type[Task], architecture: str) -> str:
 
 
 def warmups_offered() -> list[int]:
-    return [n for n in OFFERED["warmup"] if n < _present("steps")]
+    steps = _present("steps")
+    return [n for n in _with(OFFERED["warmup"], _present("warmup")) if n < steps]
+
+
+def _with(choices: Sequence[Any], value: Any) -> tuple[Any, ...]:
+    """The numbers offered, and the one in use, which may come from a link or a file."""
+    if value in choices:
+        return tuple(choices)
+    return tuple(sorted({*choices, value}, key=lambda n: (n is not None, n)))
 
 
 def nearest(legal: list[int], wish: int) -> int:
@@ -301,7 +344,8 @@ AFTER: dict[str, Callable[[], None]] = {
 
 def knob(field: Field, choices: Sequence[Any] | None = None) -> Any:
     """Draw one knob, bound to the link: a switch, a row of buttons, a slider or a number."""
-    choices = field.choices if choices is None else choices
+    if choices is None and field.choices is not None:
+        choices = _with(field.choices, _present(field.key)) if field.between else field.choices
     common = {
         "label": field.title, "key": field.key, "help": field.help, "bind": "query-params",
         "on_change": AFTER.get(field.name, "rerun"),
@@ -383,6 +427,29 @@ def _draw_task(task_class: type[Task]) -> dict[str, Any]:
     if values.get("source") == "own":
         values["text"] = own_text.draw()
     return values
+
+
+def turn_to(spec: Spec) -> None:
+    """Turn every knob to what a spec says; to be called before the knobs are drawn.
+
+    A text of one's own must be in use already: a knob cannot hold it.
+
+    Raises:
+        ValueError: a value that a knob does not take; names it, and nothing has been turned.
+    """
+    of_task = {f"{spec.task.name}_{name}": v for name, v in spec.task.to_dict().items()}
+    values = {"task": spec.task.name} | spec.model.to_dict() | spec.training.to_dict() | of_task
+    values = {key: value for key, value in values.items() if key in EVERY}
+    if spec.model.mask != "window":
+        del values["window"]  # its knob is not on the page
+    for key, value in values.items():
+        try:
+            EVERY[key].check(value)
+        except ValueError as error:
+            raise ValueError(f"{EVERY[key].name}={value}: no knob says this; {error}") from None
+    for key, value in values.items():
+        st.session_state[key] = value
+    st.session_state.probe = spec.probe or ""
 
 
 def back_to_defaults() -> None:

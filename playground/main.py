@@ -16,6 +16,10 @@ PAGES = [
         help="Train a small transformer and watch its attention and its loss.",
     ),
     st.Page(
+        "app_pages/scenarios.py", title="Scenarios", icon=":material/science:",
+        help="Prepared questions: predict, run, compare, and then the reason.",
+    ),
+    st.Page(
         "app_pages/compare.py", title="Compare", icon=":material/compare_arrows:",
         help="Change one thing, same seeds, side by side.",
     ),

@@ -12,11 +12,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from core import checkpoint
 from core.device import Device
 from core.tasks import Batch
 from core.train import Diverged, Trainer
 from playground.frames import Frame, glance, take_frame
+from playground.saved_run import SavedRun, save
 from playground.schedule import Schedule, Seat
 from playground.spec import Spec, check_limits, estimated_memory, failure_in_words
 from playground.view import Record, Status, View
@@ -30,8 +30,15 @@ SLICE = 0.04  # seconds a run trains before the next one gets its turn
 class Run:
     """One training run. Every public method returns at once."""
 
-    def __init__(self, owner: str, spec: Spec, schedule: Schedule, device: Device) -> None:
-        self.owner, self.started = owner, spec
+    def __init__(
+        self,
+        owner: str,
+        spec: Spec,
+        schedule: Schedule,
+        device: Device,
+        saved: SavedRun | None = None,
+    ) -> None:
+        self.owner, self.started = owner, saved.began if saved else spec
         self._schedule, self._lock, self._device = schedule, schedule.lock, device
         # Under the lock:
         self.seat = Seat.IDLE
@@ -45,6 +52,7 @@ class Run:
         self._freed = False
         # Written by the worker alone:
         self.record = Record()
+        self._saved = saved  # until it has been built
         self._trainer: Trainer | None = None
         self._probe = spec.task.probe(spec.model.architecture, spec.probe)
         self._watch = Watch()
@@ -114,6 +122,11 @@ class Run:
         with self._lock:
             self._ask(self._do_free)
             self._freed = True
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is over, its last picture included."""
+        return self._outcome is not None and not self.posts
 
     def view(self) -> View:
         """The run as it is now."""
@@ -225,9 +238,12 @@ class Run:
     def _do_build(self) -> None:
         if self._freed:
             return
-        spec = self.started
-        self._trainer = Trainer(spec.model, spec.task, spec.training, self._device)
-        self.record = Record(self._trainer.layers)
+        spec, saved, self._saved = self.started, self._saved, None
+        if saved is None:
+            self._trainer = Trainer(spec.model, spec.task, spec.training, self._device)
+            self.record = Record(self._trainer.layers)
+        else:
+            self._trainer, self.record = saved.trainer, saved.record
         self._look()
 
     def _do_pause(self) -> None:
@@ -259,7 +275,7 @@ class Run:
         try:
             if self._trainer is None:
                 raise _gone()
-            future.set_result(checkpoint.to_bytes(checkpoint.snapshot(self._trainer)))
+            future.set_result(save(self._trainer, self.record, self.started))
         except Exception as error:
             future.set_exception(error)
 

@@ -10,11 +10,13 @@ import atexit
 import os
 import threading
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 from core.device import Device, choose_device
 from core.train import check_fits
 from playground.run import Run
+from playground.saved_run import SavedRun
 from playground.schedule import Schedule
 from playground.spec import MAX_ACTIVE, MAX_RUNS, Spec, check_limits
 
@@ -45,6 +47,8 @@ class Runs:
         device: Device | None = None,
     ) -> None:
         self.max_runs, self.grace = max_runs, grace
+        # Told of every run that has ended, by its worker, or that is discarded, under the lock.
+        self.on_end: Callable[[Run], None] = lambda run: None
         self._workers, self._device = workers, device
         self._schedule = Schedule(max_active)
         self._lock = self._schedule.lock
@@ -60,8 +64,13 @@ class Runs:
             self._device = choose_device()
         return self._device
 
-    def start(self, owner: str, spec: Spec, play: bool = True) -> Run:
+    def start(
+        self, owner: str, spec: Spec, play: bool = True, saved: SavedRun | None = None
+    ) -> Run:
         """Put a run to work; it is built in the background.
+
+        Args:
+            saved: go on from there, instead of beginning at step 0 with `spec`.
 
         Raises:
             ValueError: a spec that does not fit together, or is too large for this server.
@@ -75,7 +84,7 @@ class Runs:
                     "try again when another visitor has left"
                 )
             check_limits(spec, taken=sum(run.memory for run in self._runs))
-            run = Run(owner, spec, self._schedule, self.device)
+            run = Run(owner, spec, self._schedule, self.device, saved)
             self._runs.append(run)
             if play:
                 run.play()
@@ -110,6 +119,7 @@ class Runs:
         with self._lock:
             if run in self._runs:
                 self._runs.remove(run)
+                self.on_end(run)
                 run.free()
 
     def close(self) -> None:
@@ -163,6 +173,8 @@ class Runs:
     def _work(self) -> None:
         while (run := self._next()) is not None:
             run.take_turn()
+            if run.ended:
+                self.on_end(run)
             with self._lock:
                 self._schedule.hand_back(run)
             del run  # an idle worker keeps no run in memory

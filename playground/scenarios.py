@@ -17,7 +17,7 @@ from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
 from playground.comparison import (
     FIELDS, FROM_TASK, MAX_SEEDS, MAX_VARIANTS, MODEL, TRAINING, LineUp, Series, Variant, apply,
-    decode, reached, steps_to,
+    decode, encode, reached, steps_to,
 )  # fmt: skip
 from playground.spec import Spec
 from playground.view import Status, View
@@ -39,6 +39,14 @@ class Measure:
     title: str
     read: Callable[[View], float]
     write: Callable[[float], str]
+
+    def range(self, values: Sequence[float]) -> str:
+        """The values of all seeds in words: `0.003 to 0.005`."""
+        known = [value for value in values if not math.isnan(value)]
+        if not known:
+            return "–"
+        low, high = self.write(min(known)), self.write(max(known))
+        return low if low == high else f"{low} to {high}"
 
 
 def _loss(view: View) -> float:
@@ -161,8 +169,9 @@ class Scenario:
         return LineUp(self.base, tuple(variant for _, variant in self.variants))
 
     @property
-    def runs(self) -> int:
-        return len(self.names) * self.seeds
+    def link(self) -> str:
+        """The variants as the field of the Compare page has them."""
+        return encode(self.lineup.variants)
 
     @cached_property
     def references(self) -> dict[str, dict[str, tuple[float, ...]]]:
@@ -271,12 +280,17 @@ def _base(knobs: Mapping[str, Any]) -> Spec:
         raise ValueError(f"base: {strange[0]}: no knob of a scenario")
     # TOML has no word for nothing.
     knobs = {name: None if value in ("off", "auto") else value for name, value in knobs.items()}
-    task = TASKS["reverse"]()
-    plain = Spec(ModelConfig.for_task(task), task, TrainConfig())
     # The task alone first: the others are knobs of that one.
     of_task = [(name, value) for name, value in knobs.items() if name not in (*MODEL, *TRAINING)]
     rest = [(name, value) for name, value in knobs.items() if name in (*MODEL, *TRAINING)]
-    return apply(plain, (*of_task, *rest))
+    return apply(plain(), (*of_task, *rest))
+
+
+@cache
+def plain() -> Spec:
+    """Every knob at its default."""
+    task = TASKS["reverse"]()
+    return Spec(ModelConfig.for_task(task), task, TrainConfig())
 
 
 def _variant(base: Spec, name: str, text: Any) -> Variant:

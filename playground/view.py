@@ -70,6 +70,11 @@ class Series:
         self._rows[self.count] = row
         self.count += 1
 
+    def extend(self, rows: np.ndarray) -> None:
+        """Append [count, width] at once."""
+        for row in rows:
+            self.append(*row)
+
     def columns(self) -> np.ndarray:
         """[width, count], read-only."""
         count = self.count
@@ -157,6 +162,21 @@ class Record:
         if frame.measured_at == frame.step and (not last or (last.measured_at, last.loss) != new):
             self._validation.append(frame.step, frame.loss, frame.accuracy)
         self._album.add(frame)
+
+    def saved(self) -> tuple[np.ndarray, np.ndarray]:
+        """What `resume` takes."""
+        return self._steps.columns()[:3].T, self._validation.columns().T
+
+    def resume(self, steps: np.ndarray, validation: np.ndarray) -> None:
+        """Begin with what an earlier run has recorded.
+
+        Args:
+            steps: [steps, 3], loss, learning rate and gradient norm; NaN where nobody knows.
+            validation: [evaluations, 3], step, loss and accuracy.
+        """
+        unknown = np.full((len(steps), len(self._layers)), np.nan, np.float32)
+        self._steps.extend(np.hstack([steps, unknown]))
+        self._validation.extend(validation)
 
     def forget_speed(self) -> None:
         """The run stood still: what comes now says nothing about the time before."""

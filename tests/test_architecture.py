@@ -15,7 +15,7 @@ FORBIDDEN = [
     *((path, {"streamlit", "torch"}) for path in FIGURES),
 ]
 LINES = 230  # of a core file; a longer one wants a second look, and these had it
-LOOKED_AT = {"core/train.py": 330, "core/tasks/grammar.py": 280}
+LOOKED_AT = {"core/train.py": 280, "core/tasks/grammar.py": 280}
 
 
 def named(path: Path) -> str:

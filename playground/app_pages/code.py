@@ -14,6 +14,7 @@ ORDER = (
     ("model", "The whole transformer"),
     ("init", "The numbers it starts from"),
     ("trace", "How to look inside"),
+    ("optimize", "From a gradient to a step"),
     ("train", "One step at a time"),
     ("measure", "What the pictures show"),
     ("generate", "Token after token"),

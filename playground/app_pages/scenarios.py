@@ -1,0 +1,297 @@
+"""Scenarios: a question, a prediction, the runs, and only then the reason."""
+
+from typing import Any
+
+import streamlit as st
+
+from playground import compare_panels, controls, estimate, scenarios
+from playground.comparison import Comparison, caution, differences, name_of, verdict
+from playground.panels import references
+from playground.scenarios import MEASURES, Outcome, Results, Scenario
+from playground.spec import Spec
+from playground.view import Status
+from playground.visitor import bench as my_bench
+
+POLL = 1.0  # seconds between two looks at the runs
+COLUMNS = 3  # of cards
+FINISHED = (Status.DONE, Status.DIVERGED)
+ENDED = (*FINISHED, Status.STOPPED, Status.FAILED)
+PLAYGROUND, COMPARE = "app_pages/playground.py", "app_pages/compare.py"
+
+
+# --- the gallery ----------------------------------------------------------------------------
+
+
+def choose(name: str | None) -> None:
+    st.session_state.scenario = name
+
+
+def gallery(found: dict[str, Scenario]) -> None:
+    st.markdown(
+        "Each scenario asks one question. Say first what you expect, then train and see: a wrong "
+        "guess teaches more than a right answer that was only read."
+    )
+    names = list(found)
+    for start in range(0, len(names), COLUMNS):
+        for column, name in zip(st.columns(COLUMNS), names[start : start + COLUMNS], strict=False):
+            with column.container(border=True, height="stretch", key=f"card_{name}"):
+                st.markdown(f"#### {found[name].title}")
+                st.markdown(found[name].question)
+                st.space("stretch")
+                with st.container(horizontal=True, vertical_alignment="center"):
+                    st.button("Open", key=f"open_{name}", on_click=choose, args=(name,))
+                    st.caption(st.session_state.told.get(name, ""))
+
+
+# --- one scenario ---------------------------------------------------------------------------
+
+
+def describe(scenario: Scenario) -> None:
+    st.markdown(f"### {scenario.title}")
+    st.markdown(f"**{scenario.question}**")
+    left, right = st.columns(2, gap="medium")
+    left.markdown(f"**What changes.** {scenario.change}")
+    right.markdown(f"**What to watch.** {scenario.watch}")
+    against = [f"**{name}** (`{v.label}`)" for name, v in scenario.variants]
+    knobs = name_of((("task", scenario.base.task.name), *unusual(scenario.base)))
+    steps, seeds = scenario.base.training.steps, scenario.seeds
+    st.caption(
+        f"**{scenario.name}** against {', '.join(against)}. Everything else alike: {knobs}, the rest "
+        f"at its defaults; {steps} steps, {seeds} seed{'s' * (seeds > 1)} each, about "
+        f"{estimate.in_words(seconds(scenario))} on this machine."
+    )
+    if several := [name for name, v in scenario.variants if caution(v.changes)]:
+        st.caption(f"More than one thing differs from the base in: {', '.join(several)}.")
+
+
+def unusual(spec: Spec):
+    """The knobs that are not at their defaults."""
+    default = scenarios.plain()
+    return [change for change in differences(default, spec) if change[0] != "task"]
+
+
+def seconds(scenario: Scenario) -> float:
+    """How long all runs will take together, on two cores or more."""
+    correction = bench.correction
+    total = sum(estimate.seconds_per_step(s, correction) * s.training.steps for s in scenario.lineup.specs)  # fmt: skip
+    return scenario.seeds * total / 2
+
+
+def predict(scenario: Scenario, started: bool) -> Outcome | None:
+    """What the visitor expects; fixed once the runs have begun."""
+    says = {outcome.name: outcome.say for outcome in scenario.outcomes}
+    chosen = st.radio(
+        "What will happen?", list(says), index=None, key=f"expect_{scenario.id}",
+        format_func=says.get, disabled=started,
+        help="Commit yourself before anything moves; nobody keeps a record of it.",
+    )  # fmt: skip
+    return next((outcome for outcome in scenario.outcomes if outcome.name == chosen), None)
+
+
+def skip(scenario: Scenario) -> None:
+    st.session_state.skipped.add(scenario.id)
+    st.session_state[f"expect_{scenario.id}"] = None
+
+
+def play(scenario: Scenario, expected: Outcome | None) -> None:
+    try:
+        compared.start(scenario.lineup, scenario.seeds)
+        st.session_state.committed[scenario.id] = expected
+        bench.fresh = False
+    except ValueError as error:
+        st.session_state.refused = str(error)
+
+
+def reset(scenario: Scenario) -> None:
+    compared.discard()
+    for memory in (st.session_state.committed, st.session_state.told):
+        memory.pop(scenario.id, None)
+    st.session_state.skipped.discard(scenario.id)
+    st.session_state[f"expect_{scenario.id}"] = None
+
+
+def transport(scenario: Scenario, expected: Outcome | None, started: bool, over: bool) -> None:
+    free = started or expected is not None or scenario.id in st.session_state.skipped
+    with st.container(horizontal=True, vertical_alignment="center", key="scenario_transport"):
+        if started and compared.live:
+            st.button(
+                "Pause", key="pause_scenario", type="primary", icon=":material/pause:",
+                shortcut="P", on_click=compared.pause, help="Rest after the present step.",
+            )  # fmt: skip
+        elif not over:
+            st.button(
+                "Go on" if started else "Play", key="play_scenario", type="primary",
+                icon=":material/play_arrow:", shortcut="P", disabled=not free,
+                on_click=compared.play if started else play,
+                args=() if started else (scenario, expected),
+                help="Train all of them at once." if free else "Choose what you expect first.",
+            )  # fmt: skip
+        if started:
+            st.button(
+                "Start again", key="reset_scenario", icon=":material/restart_alt:",
+                on_click=reset, args=(scenario,), help="Forget these runs and the prediction.",
+            )  # fmt: skip
+        elif not free:
+            st.button(
+                "Skip the prediction", key="skip", type="tertiary", on_click=skip,
+                args=(scenario,), help="Play without having said what you expect.",
+            )  # fmt: skip
+
+
+# --- what comes out -------------------------------------------------------------------------
+
+
+def curves(scenario: Scenario, projector: bool) -> None:
+    series = scenario.named(compared.series())
+    base = scenario.base
+    chance, floor = references(base.task, base.model.architecture)
+    left, right = st.columns([2, 1], gap="medium")
+    with left:
+        compare_panels.curves(series, chance, floor, base.training.steps, projector)
+    with right:
+        compare_panels.bars(series, chance, floor, projector)
+
+
+def reveal(scenario: Scenario) -> None:
+    """The outcome beside the prediction, the numbers, the reason, and the ways on."""
+    series = scenario.named(compared.series())
+    if any(view.status not in FINISHED for line in series for view in line.views):
+        said = {view.message for line in series for view in line.views if view.message}
+        st.error(f"Not all runs came to their end, so nothing is concluded. {' '.join(said)}")
+        return
+    results = scenarios.measure(scenario, series)
+    happened = scenario.outcome(results)
+    expected = st.session_state.committed.get(scenario.id)
+    with st.container(border=True, key="outcome"):
+        told(scenario, expected, happened)
+        st.dataframe(table(scenario, results), hide_index=True, width="stretch", key="measured")
+        st.markdown(
+            "\n".join(f"- **{line.label}**: {verdict(series[0], line)}" for line in series[1:])
+        )
+    with st.container(border=True, key="why"):
+        st.markdown(f"**Why.** {scenario.why}")
+        if happened.name != scenario.expected:
+            st.caption(
+                "This time it came out otherwise than the explanation says. Other seeds, or another "
+                "machine, can do that: look at the numbers."
+            )
+    onwards(scenario)
+
+
+def told(scenario: Scenario, expected: Outcome | None, happened: Outcome) -> None:
+    """`You said …; measured: …`, and a mark on the scenario's card."""
+    measured = f"Measured: **{happened.say}**"
+    if expected is None:
+        st.markdown(measured)
+        mark = "seen"
+    elif expected == happened:
+        st.markdown(f":green[:material/check:] You said: **{expected.say}** {measured}")
+        mark = "as you said"
+    else:
+        st.markdown(f":orange[:material/close:] You said: **{expected.say}** {measured}")
+        mark = "otherwise than you said"
+    st.session_state.told[scenario.id] = mark
+
+
+def table(scenario: Scenario, results: Results) -> list[dict[str, str]]:
+    """A row for each run: the measures that this scenario is about, over its seeds."""
+    keys = list(dict.fromkeys(("loss", *scenario.shown)))
+    rows = []
+    for name in scenario.names:
+        row = {"": name}
+        for key in keys:
+            row[MEASURES[key].title] = MEASURES[key].range(results[name][key])
+        rows.append(row)
+    for name in scenario.references:
+        row = {"": {"chance": "blind guess", "floor": "no model can be below"}[name]}
+        for key in keys:
+            values = scenario.references[name].get(key)
+            row[MEASURES[key].title] = MEASURES[key].range(values) if values else ""
+        rows.append(row)
+    return rows
+
+
+def take(scenario: Scenario, page: str) -> None:
+    """Turn the knobs to the scenario's base; the script goes to the page."""
+    for key, value in knobs(scenario.base).items():
+        st.session_state[key] = value
+    st.session_state.probe = ""
+    if page == COMPARE:
+        st.session_state.variants = scenario.link
+        st.session_state.seeds = scenario.seeds
+    st.session_state.go_to = page
+
+
+def knobs(spec: Spec) -> dict[str, Any]:
+    """Key -> value of every widget in the sidebar that this spec needs."""
+    fields = controls.MODEL | controls.TRAINING | controls.OF_TASK[spec.task.name]
+    parts = {**spec.task.to_dict(), **spec.model.to_dict(), **spec.training.to_dict()}
+    return {"task": spec.task.name} | {key: parts[field.name] for key, field in fields.items()}
+
+
+def onwards(scenario: Scenario) -> None:
+    with st.container(horizontal=True, key="onwards"):
+        st.button(
+            "Take it into the Playground", key="to_playground", icon=":material/play_circle:",
+            on_click=take, args=(scenario, PLAYGROUND),
+            help="Set the knobs to the base of this scenario.",
+        )  # fmt: skip
+        st.button(
+            "Take it into Compare", key="to_compare", icon=":material/compare_arrows:",
+            on_click=take, args=(scenario, COMPARE),
+            help="Set the knobs to the base and the variants to these.",
+        )  # fmt: skip
+
+
+def start() -> None:
+    """What the page remembers of a visitor; not under the keys of widgets."""
+    st.session_state.setdefault("committed", {})  # scenario -> prediction, None if skipped
+    st.session_state.setdefault("skipped", set())
+    st.session_state.setdefault("told", {})  # scenario -> how the prediction fared
+    asked = st.query_params.get("scenario")
+    if "strange" not in st.session_state:
+        st.session_state.strange = asked if asked and asked not in found else None
+
+
+if page := st.session_state.pop("go_to", None):
+    st.switch_page(page)
+bench, found = my_bench(), scenarios.load()
+compared: Comparison = st.session_state.setdefault("rehearsal", Comparison(bench.owner))
+start()
+name = st.selectbox(
+    "Scenario", list(found), index=None, placeholder="all of them", key="scenario",
+    bind="query-params", help="Clear it to see all of them.", width=320,
+)  # fmt: skip
+if name is None:
+    if st.session_state.strange:
+        st.warning(f"`scenario={st.session_state.strange}`: there is no such scenario; here are all.")
+    gallery(found)
+    st.stop()
+
+scenario = found[name]
+st.session_state.strange = None
+describe(scenario)
+started = compared.lineup == scenario.lineup
+active = started and compared.live
+over = started and not active and all(
+    view.status in ENDED for line in compared.series() for view in line.views
+)  # fmt: skip
+expected = predict(scenario, started)
+transport(scenario, expected, started, over)
+if refused := st.session_state.pop("refused", None):
+    st.error(refused)
+projector = st.session_state.get("projector", False)
+
+
+def live() -> None:
+    if started:
+        curves(scenario, projector)
+    if active and not compared.live:
+        st.rerun()
+
+
+if over:
+    reveal(scenario)
+st.fragment(live, run_every=POLL if active else None)()
+if over:
+    compare_panels.side_by_side(scenario.named(compared.series()), scenario.base, projector)
