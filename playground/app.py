@@ -76,6 +76,7 @@ async def lifespan(_: st.App) -> AsyncIterator[None]:
     keep_large_blocks()
     import torch
 
+    from playground.remember import MEMORY
     from playground.runs import RUNS
 
     # Fixed for the process: one thread and two differ in the last digits.
@@ -90,6 +91,7 @@ async def lifespan(_: st.App) -> AsyncIterator[None]:
         yield
     finally:
         RUNS.close()
+        MEMORY.flush(timeout=15)
 
 
 app = st.App(

@@ -196,7 +196,7 @@ EVERY = (
 # Keys of widgets that are bound to the link but are no knobs of a run.
 OTHER_KEYS = {
     "variants", "seeds", "projector", "log", "show_lr", "stage", "layer", "head", "probe", "fingerprint",
-    "more_task", "more_model", "more_training",
+    "more_task", "more_model", "more_training", "scenario",
 }  # fmt: skip
 
 
@@ -429,13 +429,11 @@ def _draw_task(task_class: type[Task]) -> dict[str, Any]:
     return values
 
 
-def turn_to(spec: Spec) -> None:
-    """Turn every knob to what a spec says; to be called before the knobs are drawn.
-
-    A text of one's own must be in use already: a knob cannot hold it.
+def knobs_of(spec: Spec) -> dict[str, Any]:
+    """What every knob has to say for a spec; of a text of one's own not the text.
 
     Raises:
-        ValueError: a value that a knob does not take; names it, and nothing has been turned.
+        ValueError: no knob says this; names the field and its value.
     """
     of_task = {f"{spec.task.name}_{name}": v for name, v in spec.task.to_dict().items()}
     values = {"task": spec.task.name} | spec.model.to_dict() | spec.training.to_dict() | of_task
@@ -447,7 +445,18 @@ def turn_to(spec: Spec) -> None:
             EVERY[key].check(value)
         except ValueError as error:
             raise ValueError(f"{EVERY[key].name}={value}: no knob says this; {error}") from None
-    for key, value in values.items():
+    return values
+
+
+def turn_to(spec: Spec) -> None:
+    """Turn every knob to what a spec says. Call it before the knobs are drawn.
+
+    A text of one's own must be in use already.
+
+    Raises:
+        ValueError: no knob says this; nothing has been turned then.
+    """
+    for key, value in knobs_of(spec).items():
         st.session_state[key] = value
     st.session_state.probe = spec.probe or ""
 

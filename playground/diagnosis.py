@@ -71,7 +71,7 @@ def _saturated(spec, view, frame: Frame, chance: Chance, trained: bool) -> Diagn
     largest = float(np.mean(attention.largest))
     if largest < SATURATED or attention.spread < 2:
         return None
-    stuck = not trained or _recent(view) > (1 - 2 * AT_CHANCE) * chance.blind
+    stuck = not trained or _recent(view, frame) > (1 - 2 * AT_CHANCE) * chance.blind
     if not stuck:
         return None
     return Diagnosis(
@@ -85,9 +85,10 @@ def _saturated(spec, view, frame: Frame, chance: Chance, trained: bool) -> Diagn
 def _vanishing(view: View) -> Diagnosis | None:
     last = {name: values[-1] for name, values in view.layer_norms.items() if len(values)}
     blocks = [name for name in last if "blocks." in name]
-    if not blocks or max(last.values()) == 0:
+    most = max(last.values(), default=0)
+    if not blocks or most == 0 or not np.isfinite(list(last.values())).all():
         return None
-    share = last[blocks[0]] / max(last.values())
+    share = last[blocks[0]] / most
     if share >= VANISHED:
         return None
     return Diagnosis(
@@ -97,12 +98,15 @@ def _vanishing(view: View) -> Diagnosis | None:
     )
 
 
-def _recent(view: View) -> float:
-    return float(np.mean(view.loss[-RECENT:]))
+def _recent(view: View, frame: Frame) -> float:
+    """Mean of the last training losses; where a checkpoint brought none, the validation loss."""
+    losses = view.loss[-RECENT:]
+    losses = losses[np.isfinite(losses)]
+    return float(np.mean(losses)) if len(losses) else frame.loss
 
 
 def _progress(view: View, frame: Frame, chance: Chance, floor: float | None) -> Diagnosis:
-    loss, step = _recent(view), len(view.loss)
+    loss, step = _recent(view, frame), len(view.loss)
     if floor is not None and floor > 0 and frame.loss < AT_FLOOR * floor:
         return Diagnosis(
             "good",

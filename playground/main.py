@@ -5,7 +5,8 @@ from pathlib import Path
 import streamlit as st
 
 from playground import controls
-from playground.visitor import bench
+from playground.components.cookie import remember_visitor
+from playground.visitor import bench, history_mode, say_history_problem
 
 # A file of our own: Streamlit would fetch a named icon from the internet.
 ICON = str(Path(__file__).with_name("icon.png"))
@@ -22,6 +23,10 @@ PAGES = [
     st.Page(
         "app_pages/compare.py", title="Compare", icon=":material/compare_arrows:",
         help="Change one thing, same seeds, side by side.",
+    ),
+    st.Page(
+        "app_pages/history.py", title="History", icon=":material/history:",
+        help="Your earlier runs: lay them over each other, load them back.",
     ),
     st.Page(
         "app_pages/code.py", title="The code", icon=":material/code:",
@@ -43,6 +48,9 @@ if replaced and st.session_state.choice == first:
     st.warning(
         "This link asked for something impossible. " + " ".join(f"{note}." for note in replaced)
     )
+if history_mode() == "visitor":
+    remember_visitor()
+say_history_problem()
 # A link's switch is not in the state before its widget has been drawn.
 projector = st.session_state.get("projector", st.query_params.get("projector") == "true")
 st.html(f"<style>{STYLE}{PROJECTOR * projector}</style>")

@@ -19,7 +19,9 @@ def fingerprint(text: str) -> str:
 
 def draw() -> str:
     """Ask for a text; the one in use, or an empty string while there is none."""
-    st.file_uploader("A text file", key="own_file", on_change=_take_file, help=LIMITS)
+    st.file_uploader(
+        "A text file", key="own_file", on_change=_take_file, help=LIMITS, max_upload_size=5
+    )
     st.text_area(
         "… or paste a text", key="own_paste", on_change=_take_paste, height=120,
         help="The newest of the two is used.", persist_state="session",

@@ -6,7 +6,7 @@ import numpy as np
 import streamlit as st
 
 from core.tasks import Chance
-from playground import estimate
+from playground import estimate, take_home
 from playground.components import Click, live_plot
 from playground.diagnosis import diagnose
 from playground.figures import (
@@ -82,6 +82,8 @@ def numbers(bench: Workbench, view: View | None, frame: Frame) -> None:
     """Step, losses, accuracy, speed, time left, parameters."""
     spec = bench.spec
     done = len(view.loss) if view else 0
+    recent = view.loss[-RECENT:] if view else np.empty(0)
+    recent = recent[np.isfinite(recent)]  # a checkpoint may come without its curve
     running = view is not None and view.steps_per_second
     left = (
         view.seconds_left
@@ -91,7 +93,7 @@ def numbers(bench: Workbench, view: View | None, frame: Frame) -> None:
     cells = {
         "Step": (f"{done} / {spec.training.steps}", "Optimiser steps done, of all."),
         "Training loss": (
-            f"{np.mean(view.loss[-RECENT:]):.3f}" if done else "–",
+            f"{np.mean(recent):.3f}" if len(recent) else "–",
             f"Nats per scored token, mean of the last {RECENT} steps.",
         ),
         "Validation loss": (f"{frame.loss:.3f}", "On examples that training never draws."),
@@ -127,6 +129,12 @@ def curves(bench: Workbench, view: View | None, chance: Chance, floor, height, p
             bind="query-params",
             help="The learning rate on a second axis.",
         )
+        if bench.ghosts:
+            st.button(
+                "Hide earlier curves", key="hide_ghosts", type="tertiary",
+                icon=":material/layers_clear:", on_click=bench.show, args=([],),
+                help="Take the faint curves out of the chart.",
+            )  # fmt: skip
     lines = [curve(ghost.label, ghost.view, i + 1, True) for i, ghost in enumerate(bench.ghosts)]
     marks = []
     if view is not None:
@@ -239,13 +247,16 @@ def example(spec: Spec) -> str:
 def details(bench, view: View | None, frames, frame: Frame, projector: bool) -> None:
     """Predictions, health, what changed, and what this model is made of."""
     tabs = st.tabs(
-        ["Predictions", "Health", "What changed", "This model"], key="details", on_change="rerun"
+        ["Predictions", "Health", "What changed", "This model", "Take it home"],
+        key="details",
+        on_change="rerun",
     )
     drawers = (
         lambda: predictions(frame, projector),
         lambda: health(bench, view, frames, projector),
         lambda: changes(bench, view),
         lambda: parts(bench.spec),
+        lambda: take_home.draw(bench),
     )
     for tab, drawer in zip(tabs, drawers, strict=True):
         if tab.open:
@@ -296,7 +307,9 @@ def changes(bench: Workbench, view: View | None) -> None:
         for change in view.changes:
             st.markdown(f"- after step **{change.step}**: `{change.field}` → `{change.value}`")
     for ghost in bench.ghosts:
-        st.markdown(f"- an earlier run, with {ghost.label}: {len(ghost.view.loss)} steps")
+        st.markdown(
+            f"- an earlier run, with {ghost.label}: {max(ghost.view.steps, default=0)} steps"
+        )
     if not bench.ghosts and (view is None or not view.changes):
         st.caption("Nothing yet. Turn a knob while a run goes on, or after it.")
 

@@ -126,7 +126,7 @@ class Run:
     @property
     def ended(self) -> bool:
         """Whether it is over, its last picture included."""
-        return self._outcome is not None and not self.posts
+        return self._outcome is not None and not self.posts and not self._freed
 
     def view(self) -> View:
         """The run as it is now."""

@@ -16,8 +16,20 @@ from typing import Any
 from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
 from playground.comparison import (
-    FIELDS, FROM_TASK, MAX_SEEDS, MAX_VARIANTS, MODEL, TRAINING, LineUp, Series, Variant, apply,
-    decode, encode, reached, steps_to,
+    FIELDS,
+    FROM_TASK,
+    MAX_SEEDS,
+    MAX_VARIANTS,
+    MODEL,
+    TRAINING,
+    LineUp,
+    Series,
+    Variant,
+    apply,
+    decode,
+    encode,
+    reached,
+    steps_to,
 )  # fmt: skip
 from playground.spec import Spec
 from playground.view import Status, View
@@ -271,7 +283,9 @@ def _expect(table: Mapping[str, Any], needed: Iterable[str], optional: Iterable[
     if missing := [entry for entry in needed if entry not in table]:
         raise ValueError(f"{', '.join(missing)} missing")
     if strange := [entry for entry in table if entry not in (*needed, *optional)]:
-        raise ValueError(f"{strange[0]}: no such entry; there are {', '.join((*needed, *optional))}")
+        raise ValueError(
+            f"{strange[0]}: no such entry; there are {', '.join((*needed, *optional))}"
+        )
 
 
 def _base(knobs: Mapping[str, Any]) -> Spec:
@@ -334,6 +348,8 @@ def _check_outcomes(outcomes: Sequence[Outcome], expected: str) -> None:
     if not 2 <= len(outcomes) <= 4:
         raise ValueError(f"{len(outcomes)} outcomes: give 2 to 4")
     if [outcome.name for outcome in outcomes if not outcome.when] != [outcomes[-1].name]:
-        raise ValueError("the last outcome, and only that, has no conditions: it is what else may come")
+        raise ValueError(
+            "the last outcome, and only that, has no conditions: it is what else may come"
+        )
     if expected not in [outcome.name for outcome in outcomes]:
         raise ValueError(f"expected={expected}: no such outcome")

@@ -16,6 +16,7 @@ from playground import estimate
 from playground.frames import Frame, take_frame
 from playground.run import Run
 from playground.runs import RUNS, Runs
+from playground.saved_run import SavedRun
 from playground.spec import Spec, check_limits
 from playground.view import Status, View
 
@@ -189,6 +190,22 @@ class Workbench:
         if self.run is not None:
             self.runs.discard(self.run)
         self.run, self.ghosts, self.said = None, [], None
+
+    def show(self, ghosts: list[Ghost]) -> None:
+        """Lay earlier curves below the present one, instead of those that are there."""
+        self.ghosts = list(ghosts)
+
+    def go_on(self, saved: SavedRun) -> None:
+        """Put a saved run in the place of the present one; it rests until Play is pressed.
+
+        Raises:
+            ValueError: no room for it on this server; the present run goes on.
+        """
+        run = self.runs.start(self.owner, saved.spec, play=False, saved=saved)
+        if self.run is not None:
+            self._retire("the run before")
+        self.run, self.spec, self.fresh = run, saved.spec, False
+        self.said = f"Goes on from a checkpoint of step {saved.trainer.step_count}."
 
     def frames(self) -> tuple[Frame, ...]:
         """The pictures there are, oldest first; without a run, that of the untrained model."""

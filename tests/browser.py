@@ -37,8 +37,10 @@ def serving(log: Path, **environment: str) -> Iterator[str]:
     ]  # fmt: skip
     with log.open("w") as out:
         server = subprocess.Popen(
-            command, cwd=ROOT, stdout=out, stderr=out, env=os.environ | environment
-        )
+            command, cwd=ROOT, stdout=out, stderr=out,
+            # Never the history of who runs the tests.
+            env=os.environ | {"PLAYGROUND_DATA": str(log.parent / "data")} | environment,
+        )  # fmt: skip
         try:
             address = f"http://localhost:{port}"
             _wait_until_healthy(address, server, log)

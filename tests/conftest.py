@@ -4,7 +4,11 @@ Everything that computes takes the `device` fixture, so a test runs once for eac
 """
 
 import os
+import tempfile
 
+# Never the run history of who runs the tests.
+os.environ["PLAYGROUND_DATA"] = tempfile.mkdtemp(prefix="playground-tests-")
+os.environ["PLAYGROUND_HISTORY"] = "single"
 # Many small matrix products and several test runs at once: one thread each is fastest, and the
 # last digits of a run depend on the number.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

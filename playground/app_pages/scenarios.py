@@ -1,7 +1,5 @@
 """Scenarios: a question, a prediction, the runs, and only then the reason."""
 
-from typing import Any
-
 import streamlit as st
 
 from playground import compare_panels, controls, estimate, scenarios
@@ -16,6 +14,7 @@ POLL = 1.0  # seconds between two looks at the runs
 COLUMNS = 3  # of cards
 FINISHED = (Status.DONE, Status.DIVERGED)
 ENDED = (*FINISHED, Status.STOPPED, Status.FAILED)
+REFERENCES = {"chance": "best blind guess", "floor": "no model can be below"}
 PLAYGROUND, COMPARE = "app_pages/playground.py", "app_pages/compare.py"
 
 
@@ -67,7 +66,7 @@ def describe(scenario: Scenario) -> None:
 def unusual(spec: Spec):
     """The knobs that are not at their defaults."""
     default = scenarios.plain()
-    return [change for change in differences(default, spec) if change[0] != "task"]
+    return [change for change in differences(default, spec) if change[0] not in ("task", "steps")]
 
 
 def seconds(scenario: Scenario) -> float:
@@ -79,10 +78,15 @@ def seconds(scenario: Scenario) -> float:
 
 def predict(scenario: Scenario, started: bool) -> Outcome | None:
     """What the visitor expects; fixed once the runs have begun."""
+    if started:
+        expected = st.session_state.committed.get(scenario.id)
+        if expected is not None:
+            st.markdown(f"You expect: **{expected.say}**")
+        return expected
     says = {outcome.name: outcome.say for outcome in scenario.outcomes}
     chosen = st.radio(
         "What will happen?", list(says), index=None, key=f"expect_{scenario.id}",
-        format_func=says.get, disabled=started,
+        format_func=says.get,
         help="Commit yourself before anything moves; nobody keeps a record of it.",
     )  # fmt: skip
     return next((outcome for outcome in scenario.outcomes if outcome.name == chosen), None)
@@ -180,17 +184,16 @@ def reveal(scenario: Scenario) -> None:
 
 def told(scenario: Scenario, expected: Outcome | None, happened: Outcome) -> None:
     """`You said …; measured: …`, and a mark on the scenario's card."""
-    measured = f"Measured: **{happened.say}**"
     if expected is None:
-        st.markdown(measured)
-        mark = "seen"
+        icon, said, mark = "", "", "seen"
     elif expected == happened:
-        st.markdown(f":green[:material/check:] You said: **{expected.say}** {measured}")
-        mark = "as you said"
+        icon, mark = ":green[:material/check_circle:]", "as you said"
+        said = f"{icon} You said: **{expected.say}**  \n"
     else:
-        st.markdown(f":orange[:material/close:] You said: **{expected.say}** {measured}")
-        mark = "otherwise than you said"
-    st.session_state.told[scenario.id] = mark
+        icon, mark = ":orange[:material/cancel:]", "otherwise than you said"
+        said = f"{icon} You said: **{expected.say}**  \n"
+    st.markdown(f"{said}Measured: **{happened.say}**")
+    st.session_state.told[scenario.id] = f"{icon} {mark}".strip()
 
 
 def table(scenario: Scenario, results: Results) -> list[dict[str, str]]:
@@ -202,31 +205,27 @@ def table(scenario: Scenario, results: Results) -> list[dict[str, str]]:
         for key in keys:
             row[MEASURES[key].title] = MEASURES[key].range(results[name][key])
         rows.append(row)
-    for name in scenario.references:
-        row = {"": {"chance": "blind guess", "floor": "no model can be below"}[name]}
-        for key in keys:
-            values = scenario.references[name].get(key)
-            row[MEASURES[key].title] = MEASURES[key].range(values) if values else ""
-        rows.append(row)
+    for name, numbers in scenario.references.items():
+        if any(numbers["loss"]):  # a floor of 0 is no news
+            row = {"": REFERENCES[name]}
+            rows.append(
+                row
+                | {
+                    MEASURES[k].title: MEASURES[k].range(numbers[k]) if k in numbers else ""
+                    for k in keys
+                }
+            )
     return rows
 
 
 def take(scenario: Scenario, page: str) -> None:
     """Turn the knobs to the scenario's base; the script goes to the page."""
-    for key, value in knobs(scenario.base).items():
-        st.session_state[key] = value
-    st.session_state.probe = ""
+    controls.turn_to(scenario.base)
+    link: dict[str, str] = {}
     if page == COMPARE:
-        st.session_state.variants = scenario.link
-        st.session_state.seeds = scenario.seeds
-    st.session_state.go_to = page
-
-
-def knobs(spec: Spec) -> dict[str, Any]:
-    """Key -> value of every widget in the sidebar that this spec needs."""
-    fields = controls.MODEL | controls.TRAINING | controls.OF_TASK[spec.task.name]
-    parts = {**spec.task.to_dict(), **spec.model.to_dict(), **spec.training.to_dict()}
-    return {"task": spec.task.name} | {key: parts[field.name] for key, field in fields.items()}
+        link = {"variants": scenario.link, "seeds": str(scenario.seeds)}
+        st.session_state.variants, st.session_state.seeds = scenario.link, scenario.seeds
+    st.session_state.go_to = page, link
 
 
 def onwards(scenario: Scenario) -> None:
@@ -253,18 +252,24 @@ def start() -> None:
         st.session_state.strange = asked if asked and asked not in found else None
 
 
-if page := st.session_state.pop("go_to", None):
-    st.switch_page(page)
+if way := st.session_state.pop("go_to", None):
+    page, link = way
+    st.switch_page(page, query_params=link)  # the knobs write theirs anew
 bench, found = my_bench(), scenarios.load()
 compared: Comparison = st.session_state.setdefault("rehearsal", Comparison(bench.owner))
 start()
-name = st.selectbox(
-    "Scenario", list(found), index=None, placeholder="all of them", key="scenario",
-    bind="query-params", help="Clear it to see all of them.", width=320,
-)  # fmt: skip
+with st.container(horizontal=True, vertical_alignment="bottom"):
+    name = st.selectbox(
+        "Scenario", list(found), index=None, placeholder="all of them", key="scenario",
+        bind="query-params", width=320, help="Clear it to see all of them.",
+    )  # fmt: skip
+    if name is not None:
+        st.button("All scenarios", key="all", icon=":material/apps:", on_click=choose, args=(None,))
 if name is None:
     if st.session_state.strange:
-        st.warning(f"`scenario={st.session_state.strange}`: there is no such scenario; here are all.")
+        st.warning(
+            f"`scenario={st.session_state.strange}`: there is no such scenario; here are all."
+        )
     gallery(found)
     st.stop()
 

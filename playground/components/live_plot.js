@@ -4,13 +4,17 @@ const plots = new WeakMap();
 const themes = new Map();
 const decoder = new TextDecoder();
 
-// Once per page, from our own server. Streamlit's own scripts tell where the app is mounted.
+// On our own server. Streamlit's own scripts tell where the app is mounted.
+function scriptUrl() {
+  const own = document.querySelector('script[src*="static/js/"]');
+  return (own ? own.src.split("static/js/")[0] : new URL("./", location.href).href) + SCRIPT;
+}
+
+// Once per page.
 function loadPlotly() {
   return (window.playgroundPlotly ??= new Promise((resolve, reject) => {
-    const own = document.querySelector('script[src*="static/js/"]');
-    const base = own ? own.src.split("static/js/")[0] : new URL("./", location.href).href;
     const tag = document.createElement("script");
-    tag.src = base + SCRIPT;
+    tag.src = scriptUrl();
     tag.onload = resolve;
     tag.onerror = () => {
       window.playgroundPlotly = undefined;
@@ -106,7 +110,7 @@ function start(plot, data, layout) {
   root.textContent = "";
   window.Plotly.newPlot(root, data, layout, {
     responsive: false, displaylogo: false, scrollZoom: false,
-    modeBarButtons: [[save(plot, "png"), save(plot, "svg")], ["zoom2d", "pan2d", "resetScale2d"]],
+    modeBarButtons: [[button(plot, "png"), button(plot, "svg"), button(plot, "html")], ["zoom2d", "pan2d", "resetScale2d"]],
   });
   root.on("plotly_click", ({ points: [point] }) => {
     if (!plot.about.clickable || !point) return;
@@ -116,13 +120,28 @@ function start(plot, data, layout) {
 }
 
 const ARROW_DOWN = { width: 24, height: 24, path: "M11 3h2v9l3.6-3.6 1.4 1.4-6 6-6-6 1.4-1.4 3.6 3.6zM4 18h16v2H4z" };
-function save(plot, format) {
-  const click = ({ data, layout, _fullLayout: { width, height } }) =>
-    window.Plotly.downloadImage(
-      { data, layout: { ...layout, paper_bgcolor: plot.theme.back } },
-      { format, width, height, scale: format === "png" ? 3 : 1, filename: plot.about.name },
-    );
-  return { name: `save-${format}`, title: `Download ${format.toUpperCase()}`, icon: ARROW_DOWN, click };
+function button(plot, format) {
+  return { name: `save-${format}`, title: `Download ${format.toUpperCase()}`, icon: ARROW_DOWN, click: (root) => save(plot, format, root) };
+}
+
+function save({ theme, about: { name, alt } }, format, { data, layout, _fullLayout: { width, height } }) {
+  const figure = { data, layout: { ...layout, paper_bgcolor: theme.back } };
+  if (format === "html") return savePage(name, alt, theme.back, height, figure);
+  return window.Plotly.downloadImage(figure, { format, width, height, scale: format === "png" ? 3 : 1, filename: name });
+}
+
+// A page that needs nothing else: plotly.js and the figure are in it.
+async function savePage(name, alt, back, height, figure) {
+  const safe = (text) => text.replaceAll("<", "\\u003c");
+  const script = (await (await fetch(scriptUrl())).text()).replaceAll("</script", "<\\/script");
+  const page = `<!doctype html><html lang="en"><meta charset="utf-8"><title>${name}</title>
+<body style="margin:0;background:${back}"><div id="plot" role="img" style="height:${height}px"></div>
+<script>${script}</script>
+<script>document.getElementById("plot").ariaLabel = ${safe(JSON.stringify(alt))};
+Plotly.newPlot("plot", ${safe(JSON.stringify(figure))}, {}, { responsive: true });</script></body></html>`;
+  const href = URL.createObjectURL(new Blob([page], { type: "text/html" }));
+  Object.assign(document.createElement("a"), { href, download: `${name}.html` }).click();
+  setTimeout(() => URL.revokeObjectURL(href), 60000);
 }
 
 export default function ({ data, parentElement, setTriggerValue }) {

@@ -1,0 +1,313 @@
+"""History: the runs there have been, in a table; over each other, on the Playground, in the knobs."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from playground import take_home
+from playground.compare_panels import layers_in_common
+from playground.components import live_plot
+from playground.figures import Band, attention_maps, attention_side_by_side, comparison_chart
+from playground.history import MAX_ENTRIES, Entry, HistoryUnavailable, spec_from_dict
+from playground.panels import IN_WORDS, references
+from playground.remember import MEMORY, WORTH_KEEPING
+from playground.view import Status, View
+from playground.visitor import HISTORY, for_visitor, history_owner, how_long
+from playground.visitor import bench as my_bench
+from playground.workbench import Ghost
+
+PLAYGROUND = "app_pages/playground.py"
+MOST_SHOWN = 6  # curves and maps beside each other
+SMALL_CURVE = 40  # points
+IN_SHORT = {"done": "finished", "stopped": "stopped", "diverged": "diverged", "failed": "failed"}
+
+
+# --- the table ------------------------------------------------------------------------------
+
+
+def table(entries: tuple[Entry, ...]) -> list[Entry]:
+    """All runs; those that are chosen."""
+    chosen = st.session_state.get("chosen_runs", ())
+    places = [i for i, entry in enumerate(entries) if entry.id in chosen]
+    # A choice is one of places: other runs in the table, another widget.
+    key = f"runs_{hash(tuple(entry.id for entry in entries)) & 0xFFFFFFFF:x}"
+    event = st.dataframe(
+        pd.DataFrame([row(entry) for entry in entries]), hide_index=True, key=key, width="stretch",
+        height=min(35 * (len(entries) + 1) + 3, 390), on_select="rerun", selection_mode="multi-row",
+        selection_default={"selection": {"rows": places}},
+        column_config={
+            "when": st.column_config.DatetimeColumn(format="D MMM, HH:mm", width=110),
+            "what changed": st.column_config.TextColumn(width=320),
+            "steps": st.column_config.NumberColumn(width=70),
+            "final loss": st.column_config.NumberColumn(
+                format="%.4f", width=90, help="Mean of the last 20 training losses, in nats."
+            ),
+            "accuracy": st.column_config.NumberColumn(
+                format="percent", width=90, help="On the validation examples, at the end."
+            ),
+            "ended": st.column_config.TextColumn(width=80),
+            "loss": st.column_config.LineChartColumn(
+                y_min=0, width=160, help="Training loss from the first step to the last."
+            ),
+        },
+    )  # fmt: skip
+    found = [entries[i] for i in event.selection.rows if i < len(entries)]
+    st.session_state.chosen_runs = tuple(entry.id for entry in found)
+    return found
+
+
+def row(entry: Entry) -> dict[str, Any]:
+    result = entry.result
+    return {
+        "when": datetime.fromtimestamp(entry.created, zone()).replace(tzinfo=None),
+        "what changed": entry.label,
+        "task": entry.spec["task"]["task"],
+        "steps": result.steps,
+        "final loss": result.final_loss,
+        "accuracy": result.accuracy,
+        "ended": IN_SHORT[result.status],
+        "loss": small_curve(entry.loss),
+    }
+
+
+def zone() -> tzinfo:
+    """The visitor's time zone, as their browser names it."""
+    try:
+        return ZoneInfo(st.context.timezone)
+    except (KeyError, ValueError, TypeError, OSError):  # a name that is not known here
+        return UTC
+
+
+def small_curve(loss: np.ndarray) -> list[float]:
+    loss = loss[np.isfinite(loss)]
+    places = np.linspace(0, max(len(loss) - 1, 0), min(len(loss), SMALL_CURVE)).astype(int)
+    return loss[places].tolist()
+
+
+# --- what can be done with the chosen ones ----------------------------------------------------
+
+
+def attempt(action: Callable[..., str | None], *args: Any) -> None:
+    """Do what a button says; what stands in the way is said on the page."""
+    st.session_state.history_refused = None
+    try:
+        if done := action(*args):
+            st.toast(done)
+    except (ValueError, HistoryUnavailable) as error:
+        st.session_state.history_refused = take_home.with_hint(error)
+
+
+def show_in_playground(chosen: list[Entry]) -> None:
+    bench.show([Ghost(entry.label, view_of(entry)) for entry in chosen])
+
+
+def load(entry: Entry) -> str:
+    spec = MEMORY.history.load_spec(owner, entry.id, st.session_state.get("own_text"))
+    take_home.into_knobs(bench, spec)
+    return f"The knobs are as in “{entry.label}”." + take_home.not_replayed(entry.changes)
+
+
+def rename(entry: Entry, key: str) -> None:
+    MEMORY.history.rename(owner, entry.id, st.session_state[key])
+
+
+def delete(chosen: list[Entry]) -> str:
+    for entry in chosen:
+        MEMORY.history.delete(owner, entry.id)
+    st.session_state.chosen_runs = ()
+    return f"Deleted: {counted(len(chosen))}."
+
+
+def counted(n: int) -> str:
+    return f"{n} run" + "s" * (n != 1)
+
+
+def actions(chosen: list[Entry]) -> None:
+    one = chosen[0] if len(chosen) == 1 else None
+    go = False
+    with st.container(horizontal=True, vertical_alignment="bottom", key="history_actions"):
+        go |= st.button(
+            "Show in the Playground", key="to_playground", icon=":material/layers:",
+            on_click=attempt, args=(show_in_playground, chosen[:MOST_SHOWN]),
+            help="Their curves lie under that of your next run, until you hide them there.",
+        )  # fmt: skip
+        go |= st.button(
+            "Load into the knobs", key="to_knobs", icon=":material/tune:", disabled=one is None,
+            on_click=attempt, args=(load, one),
+            help="Every knob as this run had it: press Play to get the same curve.",
+        )  # fmt: skip
+        with st.popover("Delete", icon=":material/delete:", help="Forget them for good."):
+            st.write(f"Forget {counted(len(chosen))}? This cannot be undone.")
+            st.button(
+                f"Delete {counted(len(chosen))}", key="delete_runs", type="primary",
+                on_click=attempt, args=(delete, chosen), help="There is no way back.",
+            )  # fmt: skip
+        if one is not None:
+            key = f"name_{one.id}"
+            st.text_input(
+                "Name", one.label, key=key, on_change=attempt, args=(rename, one, key),
+                help="Another name for this run, at most 120 characters.",
+            )  # fmt: skip
+    if refused := st.session_state.get("history_refused"):
+        st.error(refused)
+    elif go:
+        st.switch_page(PLAYGROUND, query_params={})  # the knobs write them anew
+
+
+def view_of(entry: Entry) -> View:
+    """A run of the history as the Playground reads one: its thinned curve."""
+    empty = np.empty(0)
+    return View(
+        status=Status(entry.result.status), message=entry.result.message, queue_place=None,
+        busy=False, spec=None, version=0, steps=entry.steps, loss=entry.loss, lr=empty,
+        grad_norm=empty, layer_norms={}, val_steps=entry.val_steps, val_loss=entry.val_loss,
+        val_accuracy=entry.val_accuracy, frames=(), changes=entry.changes, steps_per_second=0,
+        tokens_per_second=0, seconds_left=None, seconds_trained=entry.result.seconds,
+    )  # fmt: skip
+
+
+# --- pictures -------------------------------------------------------------------------------
+
+
+def curves(chosen: list[Entry]) -> None:
+    with st.container(horizontal=True, key="history_switches"):
+        log = st.toggle("Log axis", key="log", bind="query-params", help="A logarithmic loss axis.")
+        view = bench.view
+        with_mine = (
+            view is not None
+            and len(view.loss)
+            and st.toggle(
+                "With the Playground's curve", key="with_mine", help="The run that is there now."
+            )
+        )
+    bands = [
+        Band(named(entry, chosen), entry.steps.tolist(), *[entry.loss.tolist()] * 3, 1, i)
+        for i, entry in enumerate(chosen, 1)  # the colours that they have in the Playground
+    ]
+    if with_mine:
+        name = "the Playground's run"
+        bands.append(Band(name, view.steps.tolist(), *[view.loss.tolist()] * 3))
+    tasks = {repr(sorted(entry.spec["task"].items(), key=str)) for entry in chosen}
+    if len(tasks) > 1:
+        st.caption("They learn different tasks: their losses cannot be compared as they stand.")
+    chance, floor = references_of(chosen[0]) if len(tasks) == 1 else (None, None)
+    figure = comparison_chart(
+        bands, chance=chance, floor=floor, log=log, width=600, projector=projector
+    )
+    live_plot(figure, key="history_curves", name="history")
+
+
+def references_of(entry: Entry) -> tuple[tuple[float, float] | None, float | None]:
+    """The chance losses and the floor; a text that is no longer here has none."""
+    try:
+        spec = spec_from_dict(entry.spec, st.session_state.get("own_text"))
+        chance, floor = references(spec.task, spec.model.architecture)
+    except ValueError:
+        return None, None
+    return tuple(chance), floor
+
+
+def named(entry: Entry, among: list[Entry]) -> str:
+    """The label, and where two have the same one, which of them it is."""
+    same = [other.id for other in among if other.label == entry.label]
+    return entry.label if len(same) == 1 else f"{entry.label} ({same.index(entry.id) + 1})"
+
+
+def pictures(chosen: list[Entry]) -> None:
+    """The attention that the chosen runs ended with."""
+    found = {named(entry, chosen): picture_of(entry) for entry in chosen}
+    found = {label: picture for label, picture in found.items() if picture is not None}
+    layers = layers_in_common(list(found.values()))
+    if not layers:
+        st.caption(
+            "No attention was kept of these runs." if not found
+            else "These runs look at different examples: choose one to see its attention."
+        )  # fmt: skip
+        return
+    with st.container(horizontal=True, key="picture_switches"):
+        layer = st.selectbox("Layer", list(layers), key="history_layer", width=130)
+        shown = layers[layer]
+        heads = min(len(attention.entropy) for attention in shown)
+        head = 1
+        if len(shown) > 1:
+            head = st.selectbox("Head", list(range(1, heads + 1)), key="history_head", width=90)
+    first = shown[0]
+    common = {"stage": "weights", "projector": projector}
+    if len(shown) == 1:
+        figure = attention_maps(
+            first.stages["weights"], first.query_tokens, first.key_tokens, hidden=first.hidden,
+            width=520, height=430, **common,
+        )  # fmt: skip
+    else:
+        figure = attention_side_by_side(
+            [attention.stages["weights"][head - 1] for attention in shown],
+            [f"{label}, step {picture.step}" for label, picture in found.items()],
+            first.query_tokens, first.key_tokens,
+            hidden=[attention.hidden for attention in shown], width=1000, **common,
+        )  # fmt: skip
+    live_plot(figure, key="history_attention", name="history attention")
+    steps = ", ".join(sorted({str(picture.step) for picture in found.values()}))
+    st.caption(f"{layer} as the run ended, at step {steps}. {IN_WORDS['weights']}")
+
+
+def picture_of(entry: Entry):
+    if not entry.has_picture:
+        return None
+    try:
+        return MEMORY.history.picture(owner, entry.id)
+    except ValueError as error:
+        st.caption(f"{error}.")
+        return None
+
+
+# --- the page -------------------------------------------------------------------------------
+
+
+def page() -> None:
+    MEMORY.flush()
+    try:
+        entries = MEMORY.history.list(owner)
+    except HistoryUnavailable as error:
+        st.warning(f"{for_visitor(str(error))}. Everything else goes on without it.")
+        return
+    if said := MEMORY.history.said:
+        st.warning(for_visitor(said))
+    if MEMORY.problem:
+        st.warning(f"The last run could not be kept: {for_visitor(MEMORY.problem)}.")
+    if not entries:
+        st.info(f"Nothing yet: a run of at least {WORTH_KEEPING} steps comes here when it is over.")
+        return
+    chosen = table(entries)
+    if not chosen:
+        st.caption("Choose runs at the left edge of the table to lay their curves over each other.")
+        return
+    actions(chosen)
+    if len(chosen) > MOST_SHOWN:
+        st.caption(f"The first {MOST_SHOWN} of {len(chosen)} are drawn.")
+    shown = chosen[:MOST_SHOWN]
+    if len(shown) == 1:
+        left, right = st.columns(2, gap="medium")
+    else:
+        left = right = st.container()
+    with left:
+        curves(shown)
+    with right:
+        pictures(shown)
+
+
+bench, owner = my_bench(), history_owner()
+projector = st.session_state.get("projector", False)
+st.title("History")
+if owner is None:
+    st.info(f"The history is switched off on this server ({HISTORY}=off).")
+    st.stop()
+st.markdown(
+    f"Your runs of at least {WORTH_KEEPING} steps, the newest {MAX_ENTRIES} of them, from the "
+    f"Playground and from Compare. {how_long()}"
+)
+page()

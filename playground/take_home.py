@@ -1,0 +1,203 @@
+"""Take it home: what can be saved of the run on the page, and how it comes back.
+
+Nothing is made before somebody asks for it: a download's bytes come from a function that is
+called when its button is pressed.
+"""
+
+import re
+from collections.abc import Callable
+
+import streamlit as st
+
+from core.tasks.sources import MAX_TEXT_BYTES
+from playground import controls, saved_run
+from playground.export import MAX_CONFIG_BYTES, config_from_json, config_json, metrics_csv, script
+from playground.remember import title
+from playground.spec import Spec, check_limits
+from playground.workbench import Workbench
+
+CHECKPOINT_MB = 300
+CONFIG_MB = -(-MAX_CONFIG_BYTES // 2**20)
+PATIENCE = 120  # seconds that a checkpoint may wait for the worker of its run
+ADD_TEXT = (
+    "A text of your own is in no file: add it first (Task: text, More: the task, Source: own), "
+    f"at most {MAX_TEXT_BYTES / 1e6:g} MB, then try again"
+)
+
+
+def draw(bench: Workbench) -> None:
+    """The tab: downloads on the left, uploads on the right."""
+    if st.session_state.pop("brought_back", False):
+        st.rerun()  # the knobs stand outside of what is drawn again and again
+    left, right = st.columns(2, gap="large")
+    with left:
+        downloads(bench)
+    with right:
+        uploads(bench)
+
+
+# --- out ------------------------------------------------------------------------------------
+
+
+def downloads(bench: Workbench) -> None:
+    view = bench.view
+    steps = len(view.loss) if view is not None else 0
+    name = file_stem(began(bench))
+    with st.container(key="downloads", gap="small"):
+        offer(
+            "Numbers (CSV)", "csv", f"{name}.csv", "text/csv", lambda: metrics_csv(bench.view),
+            "A row for each step: loss, learning rate, gradient norms, validation.",
+            icon="table_chart", missing="" if steps else "Nothing has been measured yet: press Play.",
+        )  # fmt: skip
+        offer(
+            "Configuration (JSON)", "json", f"{name}.json", "application/json", lambda: config(bench),
+            "Every knob, and those turned on the way. Bring it back on the right.", icon="tune",
+        )  # fmt: skip
+        offer(
+            "Checkpoint (zip)", "checkpoint", f"{name}-step{steps}.zip", "application/zip",
+            lambda: checkpoint(bench),
+            "Weights (safetensors), optimiser and curve: goes on from here, bit for bit.",
+            icon="save", missing="" if bench.run else "There is no model yet: press Play or Step.",
+        )  # fmt: skip
+        offer(
+            "The run as one Python file", "script", f"{name}.py", "text/x-python",
+            lambda: python_file(bench),
+            "Needs only PyTorch, is read from top to bottom, and prints the same losses.",
+            icon="code",
+        )  # fmt: skip
+    st.caption(
+        "Figures: point at one, and the arrows at its upper right save it as PNG, SVG or a page "
+        "of its own (HTML)."
+    )
+
+
+def offer(
+    label: str, key: str, file_name: str, mime: str, make: Callable[[], str | bytes], help: str, *,
+    icon: str, missing: str = "",
+) -> None:  # fmt: skip
+    """One download; `missing` says why there is nothing to download yet."""
+    st.download_button(
+        label, make, file_name, mime, key=f"download_{key}", help=missing or help,
+        icon=f":material/{icon}:", on_click="ignore", disabled=bool(missing), width="stretch",
+    )  # fmt: skip
+
+
+def began(bench: Workbench) -> Spec:
+    """The run's spec before its knobs were turned; without a run, what the knobs say."""
+    return bench.run.started if bench.run is not None else bench.spec
+
+
+def config(bench: Workbench) -> str:
+    view = bench.view
+    return config_json(began(bench), view.changes if view is not None else ())
+
+
+def checkpoint(bench: Workbench) -> bytes:
+    """The live run, as it is between two steps.
+
+    Raises:
+        ValueError: there is nothing to save.
+        TimeoutError: its worker does not come to it.
+    """
+    return bench.run.checkpoint().result(PATIENCE)
+
+
+def python_file(bench: Workbench) -> str:
+    view, device = bench.view, bench.device.kind
+    if view is None:
+        return script(bench.spec, device=device)
+    return script(began(bench), view.changes, view.spec.training.steps, device=device)
+
+
+def file_stem(spec: Spec) -> str:
+    """A file name that says what is in it: `reverse-scale=none-lr=0.01`."""
+    words = re.sub(r"[^\w.=-]+", "-", f"{spec.task.name} {title(spec)}", flags=re.ASCII)
+    return words.strip("-")[:80]
+
+
+# --- and back -------------------------------------------------------------------------------
+
+
+def uploads(bench: Workbench) -> None:
+    with st.container(key="uploads", gap="small"):
+        st.file_uploader(
+            "Bring back a configuration", "json", key="config_file", max_upload_size=CONFIG_MB,
+            on_change=_take, args=("config_file", bring_config, bench),
+            help="Turns every knob to what the file says.",
+        )  # fmt: skip
+        st.file_uploader(
+            "Go on from a checkpoint", "zip", key="checkpoint_file", max_upload_size=CHECKPOINT_MB,
+            on_change=_take, args=("checkpoint_file", bring_checkpoint, bench),
+            help="Takes the place of the run on the page, and rests until you press Play.",
+        )  # fmt: skip
+    if problem := st.session_state.get("upload_problem"):
+        st.error(problem)
+    if note := st.session_state.get("upload_note"):
+        st.info(note)
+
+
+def _take(key: str, bring: Callable[[Workbench, bytes], str], bench: Workbench) -> None:
+    """Use an uploaded file, or say what is wrong with it and leave everything as it is."""
+    file = st.session_state[key]
+    st.session_state.upload_problem = st.session_state.upload_note = None
+    if file is None:
+        return
+    try:
+        st.session_state.upload_note = bring(bench, file.getvalue())
+        st.session_state.brought_back = True
+    except ValueError as error:
+        st.session_state.upload_problem = f"{file.name}: {with_hint(error)}. Nothing has changed."
+
+
+def with_hint(error: ValueError) -> str:
+    """A refusal; where a text of one's own is missing, with what to do about it."""
+    asks_for_text = "source='own'" in str(error) or "this text is not the one" in str(error)
+    return f"{error}. {ADD_TEXT}" if asks_for_text else str(error).rstrip(".")
+
+
+def bring_config(bench: Workbench, data: bytes) -> str:
+    """Turn the knobs to a configuration file; what to say of it.
+
+    Raises:
+        ValueError: names what is wrong with the file.
+    """
+    spec, changes = config_from_json(data, st.session_state.get("own_text"))
+    into_knobs(bench, spec)
+    return "The knobs are as the file says." + not_replayed(changes)
+
+
+def into_knobs(bench: Workbench, spec: Spec) -> None:
+    """Turn the knobs to a spec that this server can run.
+
+    Raises:
+        ValueError: too large, a precision that this device lacks, or no knob says it.
+    """
+    check_limits(spec)
+    bench.device.check(spec.training.precision)
+    controls.turn_to(spec)
+
+
+def not_replayed(changes) -> str:
+    """What to say of knobs that were turned while the run went on: they are not turned again."""
+    if not changes:
+        return ""
+    turned = ", ".join(
+        f"{change.field} → {change.value} after step {change.step}" for change in changes
+    )
+    return (
+        f" They stand as the run began; on the way were turned: {turned}. The run as one Python "
+        "file turns them at the same steps."
+    )
+
+
+def bring_checkpoint(bench: Workbench, data: bytes) -> str:
+    """Put a checkpoint in the place of the present run; what to say of it.
+
+    Raises:
+        ValueError: names what is wrong with the file; the present run goes on.
+    """
+    saved = saved_run.load(data, bench.device, st.session_state.get("own_text"))
+    controls.knobs_of(saved.spec)
+    bench.go_on(saved)
+    controls.turn_to(saved.spec)
+    return f"The run goes on from step {saved.trainer.step_count}: press Play."

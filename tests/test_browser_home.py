@@ -1,0 +1,177 @@
+"""What a visitor takes home and brings back, and the history after the app was started again."""
+
+import json
+
+import numpy as np
+import pytest
+from browser import SMALL, Tab, serving
+from test_browser import chromium, drawn, pause, play, server, visit  # noqa: F401
+
+pytestmark = pytest.mark.browser
+
+ROW, HEADER, BOX = 35, 35, 18  # pixels of the table: a row, its header, to the middle of a box
+
+
+def tab_home(tab: Tab) -> None:
+    """Open "Take it home"."""
+    tab.page.get_by_role("tab", name="Take it home").click()
+    tab.key("downloads").wait_for()
+    tab.rest()
+
+
+def taken(tab: Tab, key: str, folder) -> str:
+    """Press a download; where the file lies."""
+    with tab.page.expect_download() as download:
+        tab.press(f"download_{key}")
+    path = folder / download.value.suggested_filename
+    download.value.save_as(path)
+    return str(path)
+
+
+def bring(tab: Tab, key: str, path: str) -> None:
+    tab.key(key).locator("input[type=file]").set_input_files(path)
+
+
+def history(tab: Tab) -> None:
+    """Open the page of the history, and wait for its table."""
+    tab.page.get_by_role("link", name="History").click()
+    tab.see("Your runs of at least")
+    tab.rest()
+
+
+def choose(tab: Tab, row: int) -> None:
+    """Tick a row of the table: it is drawn on a canvas, so by its place."""
+    table = tab.page.locator("[data-testid=stDataFrame]")
+    table.wait_for()
+    box = table.bounding_box()
+    tab.page.mouse.click(box["x"] + BOX, box["y"] + HEADER + ROW * row + ROW / 2)
+    tab.key("history_actions").wait_for()
+    tab.rest()
+
+
+def test_a_configuration_comes_back_into_the_knobs(visit, tmp_path):  # noqa: F811
+    tab = visit(steps=50, scale="none", lr=0.01, **SMALL)
+    tab_home(tab)
+    path = taken(tab, "json", tmp_path)
+    assert json.loads(open(path).read())["model"]["scale"] == "none"
+
+    other = visit(steps=100, task="sort")
+    tab_home(other)
+    bring(other, "config_file", path)
+    other.see("The knobs are as the file says")
+    other.until(lambda: other.link() == tab.link(), "the address does not follow")
+    assert other.knob("scale") == "none" and other.knob("lr") == "0.01"
+    play(other, 50)
+    curve = drawn(other, 50)
+    play(tab, 50)
+    assert drawn(tab, 50) == curve
+
+
+def test_a_checkpoint_goes_on_where_it_was_taken(visit, tmp_path):  # noqa: F811
+    tab = visit(steps=2000, **SMALL)
+    play(tab, 20)
+    steps = pause(tab)
+    tab_home(tab)
+    path = taken(tab, "checkpoint", tmp_path)
+    tab.press("step")
+    tab.until(lambda: tab.steps() == steps + 1)
+    whole = tab.curve()
+
+    other = visit()
+    tab_home(other)
+    bring(other, "checkpoint_file", path)
+    other.see(f"goes on from step {steps}")
+    other.until(lambda: other.steps() == steps)
+    assert other.knob("d_model") == "16"
+    other.press("step")
+    other.until(lambda: other.steps() == steps + 1)
+    other.until(lambda: steps + 1 in other.curve())
+    common = sorted(set(whole) & set(other.curve()))
+    assert common[-1] == steps + 1
+    assert [other.curve()[step] for step in common] == [whole[step] for step in common]
+
+
+def test_a_bad_file_is_named_and_the_run_goes_on(visit, tmp_path):  # noqa: F811
+    tab = visit(steps=50_000, **SMALL)
+    play(tab, 10)
+    tab_home(tab)
+    (tmp_path / "notes.json").write_text('{"format": 1, "task": {"task": "chess"}}')
+    bring(tab, "config_file", str(tmp_path / "notes.json"))
+    tab.see("notes.json", "Nothing has changed")
+    steps = tab.steps()
+    tab.until(lambda: tab.steps() > steps)
+
+
+def test_a_figure_is_saved_as_a_page_of_its_own(visit, chromium, tmp_path):  # noqa: F811
+    tab = visit(steps=50, **SMALL)
+    play(tab, 50)
+    curve = drawn(tab, 50)
+    tab.key("loss_chart").hover()
+    with tab.page.expect_download() as download:
+        tab.key("loss_chart").locator("[data-title='Download HTML']").click()
+    download.value.save_as(tmp_path / "loss.html")
+
+    page = chromium.new_page(offline=True)
+    requests = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto((tmp_path / "loss.html").as_uri())
+    page.wait_for_selector("#plot .main-svg")
+    line = "document.getElementById('plot').data.find(t => t.name === 'each step').y"
+    assert page.evaluate(line) == curve
+    assert len(requests) == 1, "it needs nothing but itself"
+    page.close()
+
+
+def test_the_history_outlives_the_app(chromium, tmp_path):  # noqa: F811
+    # As from the command line: who sits at the machine has one history.
+    mine = {"PLAYGROUND_DATA": str(tmp_path / "data"), "PLAYGROUND_HISTORY": ""}
+    with serving(tmp_path / "first", **mine) as address:
+        tab = Tab(chromium, address).open(steps=50, scale="none", **SMALL)
+        play(tab, 50)
+        curve = drawn(tab, 50)
+        tab.select("position", "learned")
+        tab.rest()
+        play(tab, 50)
+        history(tab)
+        tab.close()
+        tab.check()
+
+    with serving(tmp_path / "second", **mine) as address:
+        tab = Tab(chromium, address).open()
+        history(tab)
+        choose(tab, 1)
+        tab.press("to_knobs")
+        tab.settle()
+        tab.until(lambda: tab.link().get("scale") == "none" and tab.steps() == 0)
+        assert "position" not in tab.link(), "the older one of the two"
+        play(tab, 50)
+        assert drawn(tab, 50) == curve
+
+        history(tab)
+        choose(tab, 1)
+        tab.press("to_playground")
+        tab.settle()
+        ghost = tab.until(
+            lambda: tab.plot("loss_chart", "plot.data.find(t => t.name.endsWith(', each step'))?.y")
+        )
+        np.testing.assert_allclose(ghost, curve, rtol=1e-6)
+        tab.press("hide_ghosts")
+        tab.until(lambda: not tab.key("hide_ghosts").count())
+        tab.close()
+        tab.check()
+
+
+def test_each_browser_has_a_history_of_its_own_where_several_come(chromium, tmp_path):  # noqa: F811
+    with serving(tmp_path / "log", PLAYGROUND_HISTORY="visitor") as address:
+        first = Tab(chromium, address).open(steps=50, **SMALL)
+        play(first, 50)
+        second = Tab(chromium, address).open()
+        history(second)
+        second.see("Nothing yet")
+        # The same browser, later: another session.
+        first.open()
+        history(first)
+        choose(first, 0)
+        for tab in (first, second):
+            tab.close()
+            tab.check()

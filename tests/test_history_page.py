@@ -1,0 +1,407 @@
+"""What goes into the history and when, and the page on which it is found again."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import playground
+from core.config import ModelConfig, TrainConfig
+from core.tasks import TASKS
+from core.train import Change
+from playground import visitor
+from playground.history import History, HistoryUnavailable
+from playground.remember import MEMORY, WORTH_KEEPING, Memory, title
+from playground.runs import RUNS, Runs
+from playground.spec import Spec
+from playground.view import Status
+
+MAIN = Path(playground.__file__).with_name("main.py")
+SMALL = {"d_model": "16", "n_layers": "1", "batch_size": "4", "steps": "50"}
+FOREVER = 1_000_000
+
+
+def spec_for(task="copy", steps=30, lr=1e-3, seed=0, **model) -> Spec:
+    task = TASKS[task](length=3) if isinstance(task, str) else task
+    config = ModelConfig.for_task(task, **{"d_model": 8, "n_heads": 1, "n_layers": 1} | model)
+    return Spec(config, task, TrainConfig(batch_size=4, steps=steps, lr=lr, seed=seed))
+
+
+def wait(condition):
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end, "it never came true"
+        time.sleep(0.002)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setenv("PLAYGROUND_DATA", str(tmp_path / "data"))
+    yield tmp_path / "data"
+    MEMORY.flush(30)
+    MEMORY.problem = None
+
+
+@pytest.fixture
+def memory(tmp_path):
+    memory = Memory(History(tmp_path / "history.sqlite3"))
+    memory.know("tab", "anna")
+    return memory
+
+
+@pytest.fixture
+def runs(memory):
+    runs = Runs(workers=1, grace=3600)
+    runs.on_end = memory.keep
+    yield runs
+    runs.close()
+
+
+def kept(memory: Memory, owner: str = "anna"):
+    assert memory.flush(30)
+    return memory.history.list(owner)
+
+
+# --- what an entry is called --------------------------------------------------------------------
+
+
+def test_a_run_is_called_by_what_it_changed_from_the_defaults():
+    task = TASKS["copy"]()
+    usual = Spec(ModelConfig.for_task(task), task, TrainConfig())
+    assert title(usual) == "the defaults"
+    model = replace(usual.model, scale="none")
+    other = replace(usual, model=model, training=TrainConfig(lr=0.01))
+    assert title(other) == "scale=none, lr=0.01"
+    changes = [Change(120, "residual", False), Change(120, "lr", 0.1), Change(150, "mask", "none")]
+    assert title(usual, changes) == (
+        "the defaults; residual=off, lr=0.1 after step 120; mask=none after step 150"
+    )
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_task_has_defaults_to_differ_from(name):
+    task = TASKS[name]()
+    assert title(Spec(ModelConfig.for_task(task), task, TrainConfig())) == "the defaults"
+
+
+def test_a_text_of_ones_own_is_called_so():
+    task = TASKS["text"](source="own", text="abcd efgh " * 50, length=8)
+    spec = Spec(ModelConfig.for_task(task), task, TrainConfig())
+    assert title(spec) == "source=own, length=8"
+
+
+# --- what is kept, and when ---------------------------------------------------------------------
+
+
+def test_a_run_that_ends_is_kept_once_without_a_page_that_looks(runs, memory):
+    run = runs.start("tab", spec_for())
+    wait(lambda: run.view().status is Status.DONE)
+    wait(lambda: kept(memory))
+    run.show("123")
+    run.stop()
+    runs.discard(run)
+    (entry,) = kept(memory)
+    assert (entry.result.status, entry.result.steps) == ("done", 30)
+    assert entry.has_picture and memory.history.picture("anna", entry.id).step == 30
+    np.testing.assert_array_equal(entry.loss, run.view().loss)
+
+
+def test_a_run_that_is_replaced_is_kept_as_far_as_it_got(runs, memory):
+    run = runs.start("tab", spec_for(steps=FOREVER))
+    wait(lambda: len(run.view().loss) > WORTH_KEEPING)
+    runs.discard(run)
+    (entry,) = kept(memory)
+    assert entry.result.status == "stopped" and entry.result.steps > WORTH_KEEPING
+
+
+def test_a_run_that_diverged_is_kept_with_its_reason(runs, memory):
+    run = runs.start("tab", spec_for(steps=FOREVER))
+    wait(lambda: len(run.view().loss) > WORTH_KEEPING)
+    run.change(lr=1e30, clip=None)
+    wait(lambda: run.view().status is Status.DIVERGED and kept(memory))
+    (entry,) = kept(memory)
+    assert entry.result.status == "diverged" and "diverged at step" in entry.result.message
+    assert "lr=1e30" in entry.label
+
+
+def test_a_short_run_is_not_kept(runs, memory):
+    run = runs.start("tab", spec_for(steps=WORTH_KEEPING - 1))
+    wait(lambda: run.view().status is Status.DONE)
+    runs.discard(run)
+    assert kept(memory) == ()
+
+
+def test_a_run_that_goes_on_after_its_end_takes_the_place_of_its_first_part(runs, memory):
+    run = runs.start("tab", spec_for())
+    wait(lambda: kept(memory))
+    memory.history.rename("anna", kept(memory)[0].id, "mine")
+    run.change(steps=40)
+    run.play()
+    wait(lambda: run.view().status is Status.DONE and len(run.view().loss) == 40)
+    wait(lambda: [entry.result.steps for entry in kept(memory)] == [40])
+    assert kept(memory)[0].label == "mine"
+
+
+def test_runs_of_a_visitor_who_left_are_kept(memory):
+    runs = Runs(workers=1, grace=0.01)
+    runs.on_end = memory.keep
+    run = runs.start("tab", spec_for(steps=FOREVER))
+    wait(lambda: len(run.view().loss) > WORTH_KEEPING)
+    runs.leave("tab")
+    wait(lambda: kept(memory))
+    runs.close()
+    assert len(kept(memory)) == 1
+
+
+def test_runs_that_go_on_when_the_server_ends_are_kept(runs, memory):
+    run = runs.start("tab", spec_for(steps=FOREVER))
+    wait(lambda: len(run.view().loss) > WORTH_KEEPING)
+    runs.close()
+    assert len(kept(memory)) == 1
+
+
+def test_runs_of_nobody_known_are_not_kept(runs, memory):
+    memory.know("tab", None)
+    run = runs.start("tab", spec_for())
+    other = runs.start("somebody", spec_for())
+    for each in (run, other):
+        wait(lambda each=each: each.view().status is Status.DONE)
+    assert kept(memory) == () and kept(memory, "") == ()
+
+
+def test_each_visitor_has_runs_of_their_own(runs, memory):
+    memory.know("other tab", "ben")
+    for tab in ("tab", "other tab"):
+        runs.start(tab, spec_for())
+    wait(lambda: len(kept(memory, "")) == 2)
+    assert len(kept(memory)) == len(kept(memory, "ben")) == 1
+
+
+def test_a_history_that_cannot_be_used_stops_no_run(runs, memory, monkeypatch):
+    def refuse(*_, **__):
+        raise HistoryUnavailable("the disk is full")
+
+    monkeypatch.setattr(memory.history, "add", refuse)
+    run = runs.start("tab", spec_for())
+    wait(lambda: run.view().status is Status.DONE)
+    wait(lambda: memory.flush(30) and memory.problem == "the disk is full")
+
+
+# --- whose history ------------------------------------------------------------------------------
+
+
+class Context:
+    def __init__(self, ip=None, **headers):
+        self.ip_address = ip
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+@pytest.mark.parametrize(
+    "context, local",
+    [
+        (Context(), True),
+        (Context(Host="localhost:8501"), True),
+        (Context(Host="127.0.0.1:8501"), True),
+        (Context(Host="[::1]:8501"), True),
+        (Context(ip="192.168.0.7", Host="192.168.0.2:8501"), False),
+        (Context(Host="playground.example.org"), False),
+        (Context(Host="localhost:8501", X_Forwarded_For="203.0.113.9"), False),
+        (Context(Host="localhost:8501", Forwarded="for=203.0.113.9"), False),
+    ],
+)
+def test_who_sits_at_the_machine_is_told_from_who_comes_over_the_net(context, local, monkeypatch):
+    monkeypatch.setattr(visitor.st, "context", context)
+    monkeypatch.delenv("PLAYGROUND_HISTORY")
+    assert visitor.is_local() is local
+    assert visitor.history_mode() == ("single" if local else "visitor")
+
+
+def test_an_unknown_mode_is_named(monkeypatch):
+    monkeypatch.setenv("PLAYGROUND_HISTORY", "shared")
+    with pytest.raises(ValueError, match="PLAYGROUND_HISTORY='shared': choose one of single"):
+        visitor.history_mode()
+
+
+# --- the page -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ended_runs():
+    yield
+    RUNS.close()
+
+
+def fine(test: AppTest) -> AppTest:
+    assert not test.exception, [element.message for element in test.exception]
+    return test
+
+
+def opened(**query: str) -> AppTest:
+    test = AppTest.from_file(MAIN, default_timeout=120)
+    for key, value in query.items():
+        test.query_params[key] = value
+    fine(test.run())
+    return fine(test.switch_page("app_pages/history.py").run())
+
+
+def texts(elements) -> str:
+    return " ".join(element.value for element in elements)
+
+
+def add(label: str, spec: Spec | None = None, owner: str = "", steps: int = 50) -> int:
+    """A run that was made earlier."""
+    runs, spec = Runs(workers=1, grace=3600), spec or spec_for()
+    spec = replace(spec, training=replace(spec.training, steps=steps))
+    try:
+        run = runs.start("tab", spec)
+        wait(lambda: run.view().status is Status.DONE)
+        return History().add(owner, label, spec, run.view())
+    finally:
+        runs.close()
+
+
+def choose(test: AppTest, *rows: int) -> AppTest:
+    test.session_state[test.dataframe[0].key] = {"selection": {"rows": list(rows), "columns": []}}
+    return fine(test.run())
+
+
+def labels(test: AppTest) -> list[str]:
+    return list(test.dataframe[0].value["what changed"]) if test.dataframe else []
+
+
+def test_an_empty_history_says_how_it_fills():
+    assert "at least 20 steps" in texts(opened().info)
+
+
+def test_runs_stand_in_the_table_newest_first():
+    add("the first", spec_for(scale="none"))
+    add("the second", steps=60)
+    test = opened()
+    table = test.dataframe[0].value
+    assert labels(test) == ["the second", "the first"]
+    assert list(table["task"]) == ["copy", "copy"] and list(table["steps"]) == [60, 50]
+    assert list(table["ended"]) == ["finished", "finished"]
+    assert (table["final loss"] > 0).all() and (table["loss"].map(len) > 20).all()
+
+
+def test_a_run_of_the_playground_comes_into_the_history():
+    test = AppTest.from_file(MAIN, default_timeout=120)
+    for key, value in (SMALL | {"scale": "none"}).items():
+        test.query_params[key] = value
+    fine(test.run())
+    fine(test.button(key="play").click().run())
+    wait(lambda: not test.session_state.bench.live)
+    wait(lambda: MEMORY.flush(30) and History().list(""))
+    fine(test.switch_page("app_pages/history.py").run())
+    (label,) = labels(test)
+    assert "scale=none" in label and "steps=50" in label
+
+
+def test_one_run_is_loaded_back_into_the_knobs():
+    add("mine", replace(spec_for(scale="none", seed=7, lr=0.0123), probe="321"))
+    test = choose(opened(), 0)
+    fine(test.button(key="to_knobs").click().run())
+    spec = test.session_state.choice.spec
+    assert (spec.model.scale, spec.task.name, spec.task.length) == ("none", "copy", 3)
+    assert (spec.training.seed, spec.training.lr) == (7, 0.0123)
+    assert test.session_state.probe == "321"
+    assert [b.key for b in test.button if b.key == "play"], "the Playground is shown"
+
+
+def test_several_runs_lie_over_each_other_and_under_the_playgrounds():
+    for label in ("a", "b", "b"):
+        add(label)
+    test = choose(opened(), 0, 1, 2)
+    assert test.button(key="to_knobs").disabled
+    fine(test.button(key="to_playground").click().run())
+    ghosts = test.session_state.bench.ghosts
+    assert [ghost.label for ghost in ghosts] == ["b", "b", "a"]
+    assert all(len(ghost.view.loss) == 50 for ghost in ghosts)
+    fine(test.button(key="hide_ghosts").click().run())
+    assert test.session_state.bench.ghosts == []
+
+
+def test_runs_of_different_tasks_are_drawn_with_a_warning():
+    add("a")
+    add("b", spec_for("sort"))
+    test = choose(opened(), 0, 1)
+    assert "different tasks" in texts(test.caption)
+
+
+def test_a_run_gets_another_name():
+    id = add("a")
+    test = choose(opened(), 0)
+    fine(test.text_input(key=f"name_{id}").set_value("the good one").run())
+    assert labels(test) == ["the good one"]
+    fine(test.text_input(key=f"name_{id}").set_value("  ").run())
+    assert "a run needs a name" in texts(test.error)
+
+
+def test_chosen_runs_are_forgotten_and_no_other_one_is_chosen_instead():
+    for label in ("a", "b", "c"):
+        add(label)
+    test = choose(opened(), 0, 2)
+    fine(test.button(key="delete_runs").click().run())
+    assert labels(test) == ["b"]
+    assert test.session_state.chosen_runs == ()
+
+
+def test_a_new_run_does_not_move_the_choice():
+    add("a")
+    test = choose(opened(), 0)
+    add("b")
+    fine(test.run())
+    assert labels(test) == ["b", "a"]
+    chosen = {
+        entry.label for entry in History().list("") if entry.id in test.session_state.chosen_runs
+    }
+    assert chosen == {"a"}
+
+
+def test_a_text_of_ones_own_must_be_added_again():
+    text = TASKS["text"](source="own", text="abab cdcd efef " * 40, length=8)
+    add("mine", spec_for(text))
+    test = choose(opened(), 0)
+    fine(test.button(key="to_knobs").click().run())
+    assert "A text of your own is in no file: add it first" in texts(test.error)
+    assert test.session_state.choice.spec.task.name == "reverse"
+    test.session_state.own_text = text.text
+    fine(test.button(key="to_knobs").click().run())
+    assert test.session_state.choice.spec.task == text
+
+
+def test_switched_off_it_keeps_and_shows_nothing(monkeypatch):
+    add("a")
+    monkeypatch.setenv("PLAYGROUND_HISTORY", "off")
+    test = opened()
+    assert "switched off" in texts(test.info) and not test.dataframe
+
+
+def test_visitors_see_their_own_runs_only(monkeypatch):
+    add("mine", owner="a" * 32)
+    add("theirs", owner="b" * 32)
+    monkeypatch.setenv("PLAYGROUND_HISTORY", "visitor")
+    test = AppTest.from_file(MAIN, default_timeout=120)
+    test.session_state.visitor_id = "a" * 32
+    fine(test.run())
+    fine(test.switch_page("app_pages/history.py").run())
+    assert labels(test) == ["mine"] and "for this browser alone" in texts(test.markdown)
+    test.session_state.visitor_id = "c" * 32
+    assert labels(fine(test.run())) == []
+
+
+def test_a_browser_that_keeps_no_cookie_is_told_that_its_history_ends_with_the_tab(monkeypatch):
+    monkeypatch.setattr(visitor.st, "session_state", {"forgetful": True})
+    monkeypatch.setenv("PLAYGROUND_HISTORY", "visitor")
+    assert "as long as this tab is open" in visitor.how_long()
+
+
+def test_a_folder_that_cannot_be_written_is_said_and_the_rest_goes_on(folder):
+    folder.write_text("a file, no folder")
+    test = opened()
+    assert "the run history cannot be used" in texts(test.warning)
+    fine(test.switch_page("app_pages/playground.py").run())
+    assert test.button(key="play")

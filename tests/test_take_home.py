@@ -1,0 +1,396 @@
+"""What is taken home comes back: the same knobs, the same run, and a bad file changes nothing."""
+
+import json
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import playground
+from core import checkpoint
+from core.config import ModelConfig, TrainConfig
+from core.tasks import TASKS
+from core.train import Trainer
+from playground import controls, saved_run, take_home
+from playground import spec as limits
+from playground.export import config_json
+from playground.runs import RUNS, Runs
+from playground.spec import Spec
+from playground.view import Record, Status
+from playground.workbench import Workbench
+
+MAIN = Path(playground.__file__).with_name("main.py")
+SMALL = {"d_model": "16", "n_layers": "1", "batch_size": "4", "steps": "50"}
+
+
+def spec_for(task="copy", steps=20, lr=1e-3, **model) -> Spec:
+    task = TASKS[task](length=3) if isinstance(task, str) else task
+    config = ModelConfig.for_task(task, **{"d_model": 8, "n_heads": 1, "n_layers": 1} | model)
+    return Spec(config, task, TrainConfig(batch_size=4, steps=steps, lr=lr))
+
+
+def wait(condition):
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end, "it never came true"
+        time.sleep(0.002)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ended_runs():
+    yield
+    RUNS.close()
+
+
+@pytest.fixture
+def bench():
+    runs = Runs(workers=1, grace=3600)
+    yield Workbench("visitor", runs)
+    runs.close()
+
+
+def stepped(bench: Workbench, spec: Spec, steps: int) -> Workbench:
+    """A bench whose run has made so many steps and rests."""
+    bench.follow(spec)
+    for done in range(1, steps + 1):
+        bench.step()
+        wait(lambda done=done: bench.view.steps.size == done and not bench.live)
+    return bench
+
+
+def trained(spec: Spec, steps: int) -> tuple[Trainer, Record]:
+    trainer = Trainer(spec.model, spec.task, spec.training)
+    record = Record(trainer.layers)
+    for _ in range(steps):
+        record.add_step(trainer.step())
+    return trainer, record
+
+
+def edited(data: bytes, **added) -> bytes:
+    """A run's file with something else in what the playground adds to it."""
+    saved = checkpoint.from_bytes(data)
+    saved.run[saved_run.ADDED] |= added
+    return checkpoint.to_bytes(saved)
+
+
+# --- a run as a file --------------------------------------------------------------------------
+
+
+def test_a_saved_run_goes_on_bit_for_bit_with_its_curve():
+    spec = spec_for()
+    trainer, record = trained(spec, 7)
+    saved = saved_run.load(saved_run.save(trainer, record, replace(spec, probe="123", label="x")))
+    assert saved.began == saved.spec == replace(spec, probe="123", label="x")
+    assert saved.trainer.step_count == len(saved.record) == 7
+    np.testing.assert_array_equal(saved.record.saved()[0], record.saved()[0])
+    assert [s.loss for s in saved.trainer] == [s.loss for s in trainer]
+
+
+def test_a_saved_run_knows_how_it_began():
+    spec = spec_for()
+    trainer, record = trained(spec, 3)
+    trainer.change(scale="none", lr=0.01)
+    saved = saved_run.load(saved_run.save(trainer, record, spec))
+    assert saved.began == spec
+    assert (saved.spec.model.scale, saved.spec.training.lr) == ("none", 0.01)
+    assert len(saved.record.changes) == 2
+
+
+def test_a_checkpoint_of_the_command_line_goes_on_without_its_curve():
+    trainer, _ = trained(spec_for(), 3)
+    saved = saved_run.load(checkpoint.to_bytes(checkpoint.snapshot(trainer)))
+    assert len(saved.record) == 3 and np.isnan(saved.record.saved()[0]).all()
+
+
+def test_the_core_reads_a_saved_run_as_a_checkpoint():
+    trainer, record = trained(spec_for(), 3)
+    data = saved_run.save(trainer, record, spec_for())
+    assert checkpoint.restore(checkpoint.from_bytes(data)).step_count == 3
+
+
+@pytest.mark.parametrize(
+    "added, said",
+    [
+        ({"curve": {"loss": [1.0], "lr": [1.0], "grad_norm": [1.0]}}, "1 steps, the checkpoint 3"),
+        ({"curve": {"loss": [1.0, 2.0]}}, "lr"),
+        ({"curve": {"loss": ["a"], "lr": ["b"], "grad_norm": ["c"]}}, "no table of numbers"),
+        ({"curve": {"loss": [[1]], "lr": [[1]], "grad_norm": [[1]]}}, "dimensions"),
+        ({"curve": [1, 2]}, "not as the playground writes it"),
+        ({"began": {"model": {"d_model": 8}}}, ""),
+        ({"began": 3}, "not as the playground writes it"),
+        ({"probe": "hello"}, "'h'"),
+        ({"probe": 3}, ""),
+    ],
+)
+def test_what_the_playground_adds_is_checked(added, said):
+    trainer, record = trained(spec_for(), 3)
+    data = saved_run.save(trainer, record, spec_for())
+    with pytest.raises(ValueError, match=said):
+        saved_run.load(edited(data, **added))
+
+
+def test_changes_that_do_not_lead_to_the_present_knobs_are_refused():
+    trainer, record = trained(spec_for(), 3)
+    other = saved_run.save(trainer, record, spec_for(lr=0.5))
+    with pytest.raises(ValueError, match="do not lead from how it began"):
+        saved_run.load(other)
+
+
+def test_a_checkpoint_too_large_for_this_server_is_refused_before_it_is_built(monkeypatch):
+    trainer, record = trained(spec_for(), 1)
+    data = saved_run.save(trainer, record, spec_for())
+    monkeypatch.setattr(limits, "MAX_PARAMETERS", 10)
+    monkeypatch.setattr(saved_run.checkpoint, "restore", None)
+    with pytest.raises(ValueError, match="the limit here is 10"):
+        saved_run.load(data)
+
+
+@pytest.mark.parametrize("data", [b"", b"PK", b"\x80\x04.", b"{}"])
+def test_a_file_of_another_kind_is_refused(data):
+    """CKP-03"""
+    with pytest.raises(ValueError, match="not a usable checkpoint"):
+        saved_run.load(data)
+
+
+def test_a_bench_goes_on_from_a_file_and_keeps_the_old_curve(bench):
+    first = stepped(bench, spec_for(), 6)
+    data = take_home.checkpoint(first)
+    wait(lambda: not bench.live)
+    bench.play()
+    wait(lambda: bench.view.status is Status.DONE)
+    whole = bench.view.loss.copy()
+
+    bench.go_on(saved_run.load(data))
+    wait(lambda: not bench.live)
+    assert (bench.view.status, len(bench.view.loss)) == (Status.PAUSED, 6)
+    np.testing.assert_array_equal(bench.view.loss, whole[:6])
+    assert bench.view.frames[-1].step == 6
+    assert len(bench.ghosts) == 1
+    bench.follow(spec_for())
+    assert "checkpoint of step 6" in bench.said, "the knobs say the same: nothing is restarted"
+    bench.play()
+    wait(lambda: bench.view.status is Status.DONE)
+    np.testing.assert_array_equal(bench.view.loss, whole)
+
+
+def test_no_room_for_a_saved_run_leaves_the_present_one(bench):
+    stepped(bench, spec_for(), 2)
+    run, data = bench.run, take_home.checkpoint(bench)
+    bench.runs.max_runs = 1
+    with pytest.raises(ValueError, match="the limit here is 1"):
+        bench.go_on(saved_run.load(data))
+    assert bench.run is run and bench.ghosts == []
+
+
+# --- what is offered --------------------------------------------------------------------------
+
+
+def test_the_configuration_is_that_of_the_beginning_with_the_changes(bench):
+    stepped(bench, spec_for(), 3)
+    bench.follow(spec_for(lr=0.01))
+    wait(lambda: bench.view.changes)
+    values = json.loads(take_home.config(bench))
+    assert values["training"]["lr"] == 0.001
+    assert values["changes"] == [{"step": 3, "field": "lr", "value": 0.01}]
+
+
+def test_the_python_file_makes_the_losses_of_the_run_on_the_page(bench, tmp_path):
+    stepped(bench, spec_for(steps=6), 3)
+    bench.follow(spec_for(steps=6, lr=0.01))
+    bench.play()
+    wait(lambda: bench.view.status is Status.DONE)
+    file = tmp_path / "run.py"
+    file.write_text(take_home.python_file(bench))
+    found = subprocess.run(
+        [sys.executable, file], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    losses = [float(line.split()[-1]) for line in found.stdout.splitlines()]
+    np.testing.assert_array_equal(np.float32(losses), bench.view.loss)
+
+
+def test_without_a_run_the_knobs_are_taken_home(bench):
+    bench.follow(spec_for())
+    assert json.loads(take_home.config(bench))["model"]["d_model"] == 8
+    assert "def main()" in take_home.python_file(bench)
+
+
+def test_a_file_name_says_what_changed_and_nothing_that_a_disk_refuses():
+    assert take_home.file_stem(spec_for(scale="none")).startswith("copy-")
+    assert "scale=none" in take_home.file_stem(spec_for(scale="none"))
+    assert not set(take_home.file_stem(spec_for(residual=False, steps=30))) & set(' /\\:*?"<>|,;')
+
+
+# --- the tab ----------------------------------------------------------------------------------
+
+
+def opened(**query: str) -> AppTest:
+    test = AppTest.from_file(MAIN, default_timeout=120)
+    for key, value in (SMALL | query).items():
+        test.query_params[key] = value
+    test.session_state.details = "Take it home"
+    return fine(test.run())
+
+
+def fine(test: AppTest) -> AppTest:
+    assert not test.exception, [element.message for element in test.exception]
+    return test
+
+
+def rested(test: AppTest) -> AppTest:
+    wait(lambda: not test.session_state.bench.live)
+    return fine(test.run())
+
+
+def texts(elements) -> str:
+    return " ".join(element.value for element in elements)
+
+
+def upload(test: AppTest, key: str, name: str, data: bytes) -> AppTest:
+    test.file_uploader(key=key).set_value((name, data, "application/octet-stream"))
+    return fine(test.run())
+
+
+def config_of(test: AppTest, **changed) -> bytes:
+    """The page's configuration with some knobs of the file set otherwise."""
+    spec = test.session_state.choice.spec
+    values = json.loads(config_json(spec))
+    for name, value in changed.items():
+        section = next(s for s in ("model", "training", "task") if name in values[s])
+        values[section][name] = value
+    return json.dumps(values).encode()
+
+
+def test_downloads_say_what_is_missing_until_there_is_something():
+    test = opened()
+    found = {button.key: button for button in test.download_button}
+    assert found["download_csv"].disabled and found["download_checkpoint"].disabled
+    assert not found["download_json"].disabled and not found["download_script"].disabled
+    assert all(button.help for button in found.values())
+    fine(test.button(key="step").click().run())
+    assert not any(button.disabled for button in rested(test).download_button)
+
+
+def test_a_configuration_turns_every_knob():
+    test = opened()
+    task = TASKS["reverse"](symbols=5)
+    model = ModelConfig.for_task(task, scale="none", n_heads=2, tie_embeddings=True)
+    wanted = Spec(model, task, TrainConfig(clip=None), probe="1234012340")
+    upload(test, "config_file", "mine.json", config_json(wanted).encode())
+    assert not test.error, texts(test.error)
+    assert "knobs are as the file says" in texts(test.info)
+    assert test.session_state.bench.spec == wanted
+
+
+def test_numbers_between_those_offered_are_taken_from_a_file():
+    test = opened()
+    data = config_of(test, d_model=40, lr=0.00123456789, steps=123, warmup=7, batch_size=5)
+    upload(test, "config_file", "mine.json", data)
+    assert not test.error
+    spec = test.session_state.choice.spec
+    assert (spec.model.d_model, spec.training.lr) == (40, 0.00123456789)
+    assert (spec.training.steps, spec.training.warmup, spec.training.batch_size) == (123, 7, 5)
+    fine(test.run())
+    assert test.session_state.choice.spec == spec
+
+
+def test_numbers_between_those_offered_are_taken_from_a_link_too():
+    test = opened(lr="0.00123456789", d_model="40")
+    assert not test.warning
+    assert test.session_state.choice.spec.training.lr == 0.00123456789
+    assert test.session_state.choice.spec.model.d_model == 40
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        ({"n_heads": 3}, "n_heads=3"),
+        ({"scale": "wide"}, "scale='wide'"),
+        ({"lr": 1e9}, "lr=1000000000.0: no knob says this"),
+        ({"precision": "fp8"}, "fp8"),
+        ({"batch_size": 10**9}, "the limit here is"),
+    ],
+)
+def test_a_bad_configuration_is_named_and_nothing_changes(change, said):
+    test = opened()
+    fine(test.button(key="step").click().run())
+    run, spec = rested(test).session_state.bench.run, test.session_state.choice.spec
+    upload(test, "config_file", "bad.json", config_of(test, **change))
+    assert said in texts(test.error) and "bad.json" in texts(test.error)
+    assert test.session_state.bench.run is run and test.session_state.choice.spec == spec
+
+
+def test_a_file_that_is_no_configuration_is_named():
+    test = opened()
+    upload(test, "config_file", "photo.json", b"\xff\xd8\xff\xe0")
+    assert "photo.json" in texts(test.error) and "Nothing has changed" in texts(test.error)
+
+
+def test_a_text_of_ones_own_must_be_added_before_its_configuration():
+    test = opened()
+    text = TASKS["text"](source="own", text="abab cdcd efef " * 40, length=8)
+    spec = Spec(ModelConfig.for_task(text, d_model=16, n_layers=1), text, TrainConfig(steps=50))
+    upload(test, "config_file", "own.json", config_json(spec).encode())
+    assert "A text of your own is in no file: add it first" in texts(test.error)
+
+    test.session_state.own_text = text.text
+    upload(test, "config_file", "own2.json", config_json(spec).encode())
+    assert not test.error
+    assert test.session_state.choice.spec.task == text
+
+
+def test_a_checkpoint_goes_on_as_a_resting_run():
+    test = opened()
+    fine(test.button(key="play").click().run())
+    rested(test)
+    whole = test.session_state.bench.view.loss.copy()
+    spec = test.session_state.choice.spec
+    trainer, record = trained(spec, 10)
+    trainer.change(lr=0.003)
+    upload(test, "checkpoint_file", "run.zip", saved_run.save(trainer, record, spec))
+    rested(test)
+    view = test.session_state.bench.view
+    assert (view.status, len(view.loss)) == (Status.PAUSED, 10)
+    np.testing.assert_array_equal(view.loss, whole[:10])
+    assert test.session_state.choice.spec.training.lr == 0.003
+    assert len(test.session_state.bench.ghosts) == 1
+    assert "goes on from step 10" in texts(test.info)
+
+    fine(test.button(key="play").click().run())
+    rested(test)
+    expected = np.float32([*whole[:10], *(step.loss for step in trainer)])
+    np.testing.assert_array_equal(test.session_state.bench.view.loss, expected)
+
+
+def test_a_checkpoint_without_a_curve_is_told_by_its_validation_loss():
+    test = opened()
+    trainer, _ = trained(test.session_state.choice.spec, 10)
+    data = checkpoint.to_bytes(checkpoint.snapshot(trainer))
+    upload(test, "checkpoint_file", "run.zip", data)
+    rested(test)
+    assert test.metric[0].value == "10 / 50"
+    assert not any("nan" in metric.value for metric in test.metric)
+    assert "nan" not in texts(test.html) and "Vanishing" not in texts(test.html)
+    fine(test.button(key="step").click().run())
+    assert rested(test).metric[0].value == "11 / 50"
+
+
+def test_a_bad_checkpoint_leaves_the_run_going():
+    test = opened(steps="50000")
+    fine(test.button(key="play").click().run())
+    run = test.session_state.bench.run
+    upload(test, "checkpoint_file", "bad.zip", b"PK nothing")
+    assert "bad.zip: not a usable checkpoint" in texts(test.error)
+    assert test.session_state.bench.run is run and test.session_state.bench.moving
+    fine(test.button(key="reset").click().run())
+
+
+def test_every_spec_of_the_knobs_is_said_by_the_knobs():
+    for name, task in TASKS.items():
+        made = task()
+        spec = Spec(ModelConfig.for_task(made), made, TrainConfig())
+        assert controls.knobs_of(spec)["task"] == name
