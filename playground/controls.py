@@ -359,7 +359,8 @@ def knob(field: Field, choices: Sequence[Any] | None = None) -> Any:
     if len(choices) == 1:
         st.caption(f"{field.title}: {field.label(choices[0])}, the only choice here")
         return choices[0]
-    if len(choices) <= MOST_BUTTONS:
+    # For a row of buttons None means that no button is pressed.
+    if len(choices) <= MOST_BUTTONS and None not in choices:
         return st.segmented_control(
             options=choices, default=field.default, required=True, format_func=field.label,
             width="stretch", **common,

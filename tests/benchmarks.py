@@ -559,6 +559,7 @@ def cpu() -> str:
 
 
 def main(arguments: list[str] | None = None) -> None:
+    os.environ["PLAYGROUND_HISTORY"] = "off"  # nothing measured here is to be remembered
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", action="append", choices=BENCHMARKS, help="this part only")
     parser.add_argument("--repeats", type=int, default=2, help="more of them, less noise")

@@ -134,7 +134,6 @@ def test_pause_holds_the_count_and_step_does_exactly_one(visit):
     steps = pause(tab)
     tab.page.wait_for_timeout(1500)
     assert tab.steps() == steps
-    assert len(drawn(tab, steps)) == min(steps, len(tab.losses()))
 
     for more in (1, 2):
         tab.press("step")
@@ -239,7 +238,7 @@ def test_a_cold_change_starts_again_and_keeps_the_old_curve_as_a_ghost(visit):
     assert max(len(y) for y in ghost) >= 20
     tab.until(lambda: tab.steps() > 0)
     tab.until(lambda: tab.losses() and tab.losses()[0] not in [y[0] for y in ghost])
-    assert "pause" in tab.page.inner_html("body")
+    tab.key("pause").wait_for()
 
 
 def test_heads_that_do_not_divide_the_width_become_the_nearest_that_do(visit):
@@ -498,7 +497,7 @@ def test_a_run_goes_on_while_another_page_is_looked_at(visit):
 def test_a_visitor_who_leaves_makes_room_for_the_one_who_waits(visit, tmp_path):
     """CON-02"""
     with serving(tmp_path / "log", PLAYGROUND_MAX_ACTIVE="1") as address:
-        first = visit(address, steps=FOREVER, **SMALL)
+        first = visit(address, steps=FOREVER)
         play(first, 5)
         second = visit(address, steps=FOREVER, seed=1, **SMALL)
         second.press("play")

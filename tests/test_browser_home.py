@@ -1,6 +1,7 @@
 """What a visitor takes home and brings back, and the history after the app was started again."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -53,7 +54,7 @@ def test_a_configuration_comes_back_into_the_knobs(visit, tmp_path):  # noqa: F8
     tab = visit(steps=50, scale="none", lr=0.01, **SMALL)
     tab_home(tab)
     path = taken(tab, "json", tmp_path)
-    assert json.loads(open(path).read())["model"]["scale"] == "none"
+    assert json.loads(Path(path).read_text())["model"]["scale"] == "none"
 
     other = visit(steps=100, task="sort")
     tab_home(other)
@@ -148,7 +149,7 @@ def test_the_history_outlives_the_app(chromium, tmp_path):  # noqa: F811
         assert drawn(tab, 50) == curve
 
         history(tab)
-        choose(tab, 1)
+        choose(tab, 0)
         tab.press("to_playground")
         tab.settle()
         ghost = tab.until(

@@ -39,9 +39,17 @@ def test_labels_of_a_knob_differ(field: Field):
 @pytest.mark.parametrize("field", EVERY.values(), ids=EVERY)
 def test_anything_else_is_refused_with_what_is_offered(field: Field):
     """UI-02"""
-    for text in ("nonsense", "", "1.5", "-1", "1_0", "--1", "9" * 5000):
+    texts = ["nonsense", "", "-1", "1_0", "--1", "nan", "inf", "1e999", "9" * 5000]
+    if not (field.between and isinstance(field.between[0], float)):
+        texts.append("1.5")
+    for text in texts:
         with pytest.raises(ValueError, match="choose"):
             field.read(text)
+
+
+@pytest.mark.parametrize("text, value", [("0.002", 0.002), ("2e-3", 0.002), ("1e-5", 1e-5)])
+def test_a_link_may_hold_a_learning_rate_between_the_offered_ones(text, value):
+    assert EVERY["lr"].read(text) == value
 
 
 @pytest.mark.parametrize("field", EVERY.values(), ids=EVERY)

@@ -132,7 +132,6 @@ def test_scores_without_scaling_spread_as_theory_says(d_head, heads):
     assert 0.6 < attention.spread / attention.theory < 1.7
 
 
-def test_every_sentence_is_one_that_a_real_run_can_say():
-    """The names of layers that a trainer reports are those that the diagnosis looks for."""
+def test_layers_are_called_in_a_trainer_what_the_diagnosis_looks_for():
     layers = Trainer(spec_for().model, TASK, TrainConfig()).layers
     assert any("blocks." in layer for layer in layers)

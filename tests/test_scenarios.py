@@ -103,7 +103,17 @@ def tried(scenario: Scenario):
         found = {name: dict(numbers) for name, numbers in nothing.items()}
         for (run, what), value in zip(asked, values, strict=True):
             found[run][what] = (value,) * scenario.seeds
+        if any(_contradicts(numbers) for numbers in found.values()):
+            continue
         yield found | scenario.references
+
+
+def _contradicts(numbers: dict[str, tuple[float, ...]]) -> bool:
+    """A run that diverged has an infinite loss, and no other has."""
+    (loss, *_), (diverged, *_) = numbers["loss"], numbers["diverged"]
+    if math.isnan(loss) or math.isnan(diverged):
+        return False
+    return math.isinf(loss) != (diverged == 1)
 
 
 @settings(max_examples=30, deadline=None)
