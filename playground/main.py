@@ -42,6 +42,10 @@ st.set_page_config("Transformer playground", page_icon=ICON, layout="wide")
 replaced = controls.check_link()
 page = st.navigation(PAGES, position="top")
 with st.sidebar:
+    projector = st.toggle(
+        "Projector", key="projector", bind="query-params",
+        help="Larger text and thicker lines, for the back row.",
+    )  # fmt: skip
     st.session_state.choice = controls.draw(bench().device)
 first = st.session_state.setdefault("first_choice", st.session_state.choice)
 if replaced and st.session_state.choice == first:
@@ -51,7 +55,5 @@ if replaced and st.session_state.choice == first:
 if history_mode() == "visitor":
     remember_visitor()
 say_history_problem()
-# A link's switch is not in the state before its widget has been drawn.
-projector = st.session_state.get("projector", st.query_params.get("projector") == "true")
 st.html(f"<style>{STYLE}{PROJECTOR * projector}</style>")
 page.run()

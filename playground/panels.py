@@ -105,7 +105,10 @@ def numbers(bench: Workbench, view: View | None, frame: Frame) -> None:
             f"{view.tokens_per_second:,.0f} tok/s" if running else "–",
             "Tokens trained on per second.",
         ),
-        "Time left" if done else "Takes about": (estimate.in_words(left), "At the present speed."),
+        "Time left" if done else "Takes about": (
+            estimate.in_words(left) if left > 0 else "–",
+            "At the present speed.",
+        ),
         "Parameters": (f"{spec.model.n_parameters:,}", "Numbers that are learnt."),
     }
     for column, (label, (value, help)) in zip(st.columns(len(cells)), cells.items(), strict=True):

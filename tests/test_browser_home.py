@@ -44,9 +44,10 @@ def choose(tab: Tab, row: int) -> None:
     """Tick a row of the table: it is drawn on a canvas, so by its place."""
     table = tab.page.locator("[data-testid=stDataFrame]")
     table.wait_for()
-    box = table.bounding_box()
+    names = "plot?.data?.map(t => t.name).join() ?? ''"
+    before, box = tab.plot("history_curves", names), table.bounding_box()
     tab.page.mouse.click(box["x"] + BOX, box["y"] + HEADER + ROW * row + ROW / 2)
-    tab.key("history_actions").wait_for()
+    tab.until(lambda: tab.plot("history_curves", names) != before, "the choice draws no curve")
     tab.rest()
 
 

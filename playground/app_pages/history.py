@@ -147,12 +147,12 @@ def actions(chosen: list[Entry]) -> None:
                 f"Delete {counted(len(chosen))}", key="delete_runs", type="primary",
                 on_click=attempt, args=(delete, chosen), help="There is no way back.",
             )  # fmt: skip
-        if one is not None:
-            key = f"name_{one.id}"
-            st.text_input(
-                "Name", one.label, key=key, on_change=attempt, args=(rename, one, key),
-                help="Another name for this run, at most 120 characters.",
-            )  # fmt: skip
+        key = f"name_{one.id if one else 'of_none'}"
+        st.text_input(
+            "Name", one.label if one else "", key=key, disabled=one is None,
+            on_change=attempt, args=(rename, one, key), placeholder="Choose one run to rename it",
+            help="Another name for this run, at most 120 characters.",
+        )  # fmt: skip
     if refused := st.session_state.get("history_refused"):
         st.error(refused)
     elif go:

@@ -56,10 +56,6 @@ def transport(bench: Workbench) -> None:
         ):
             st.markdown("\n".join(f"- **{word}**: {meaning}" for word, meaning in GLOSSARY.items()))
         lost = copy_link(run=bench.owner if bench.run else None, fresh=bench.fresh)
-        st.toggle(
-            "Projector", key="projector", bind="query-params",
-            help="Larger text and thicker lines, for the back row.",
-        )  # fmt: skip
     if lost:
         st.info("The page was loaded anew: your run has ended, your knobs are as they were.")
 
