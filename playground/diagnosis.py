@@ -123,11 +123,10 @@ def _progress(view: View, frame: Frame, chance: Chance, floor: float | None) -> 
             "info" if step < 100 else "warn",
             f"At chance: loss {loss:.2f}, and guessing without reading the input costs {chance.blind:.2f}.",
         )
-    return Diagnosis(
-        "info",
-        f"Learning: loss {loss:.2f}, down from {chance.blind:.2f} at chance; "
-        f"{frame.accuracy:.0%} of the validation answers were right at step {frame.measured_at}.",
-    )
+    text = f"Learning: loss {loss:.2f}, down from {chance.blind:.2f} at chance"
+    if 2 * frame.measured_at >= step:  # otherwise it is old news
+        text += f"; {frame.accuracy:.0%} of the validation answers were right at step {frame.measured_at}"
+    return Diagnosis("info", f"{text}.")
 
 
 def _before(frame: Frame) -> Diagnosis:
