@@ -413,21 +413,31 @@ def scripts_kept() -> Iterator[None]:
 
 def benchmark_knob(repeats: int) -> Iterator[Row]:
     """From a turned knob to the new figures on the server, the whole app's page included."""
+    yield from knob_beside(1, repeats, "beside a run", "about 150 ms is good")
+
+
+def benchmark_dozen(repeats: int) -> Iterator[Row]:
+    """The same while twelve runs train."""
+    yield from knob_beside(12, repeats, "beside twelve runs")
+
+
+def knob_beside(count: int, repeats: int, what: str, goal: str = "") -> Iterator[Row]:
+    """Median times of a knob change, in turn with nothing and with `count` runs training."""
     page = AppTest.from_file(str(ROOT / "playground" / "main.py"), default_timeout=60).run()
     assert not page.exception, page.exception
     times: dict[bool, list[float]] = {False: [], True: []}
-    with training(RUNS, "somebody else") as (run,), scripts_kept():
+    with training(RUNS, "somebody else", count) as runs, scripts_kept():
         for i, turn in enumerate(islice(turns(), 16 * repeats)):
             if i % 4 == 0:
                 busy = i % 8 == 4
-                let([run], train=busy)
+                let(runs, train=busy)
             turn(page)
             times[busy].append(seconds_per_call(page.run, 0))
             assert not page.exception, page.exception
     yield Row(
         "knob → new figures, nothing trains", milliseconds(times[False]), "about 60 ms is good"
     )
-    yield Row("knob → new figures, beside a run", milliseconds(times[True]), "about 150 ms is good")
+    yield Row(f"knob → new figures, {what}", milliseconds(times[True]), goal)
 
 
 def benchmark_crowd(repeats: int, count: int = 30) -> Iterator[Row]:
@@ -454,6 +464,11 @@ def benchmark_crowd(repeats: int, count: int = 30) -> Iterator[Row]:
         f"{fair:.2f}   ({min(shares):.0f} / {max(shares):.0f} steps)",
         against(fair, 0.8),
     )
+
+
+def benchmark_six(repeats: int) -> Iterator[Row]:
+    """A comparison of a base with five variants at once."""
+    yield from benchmark_crowd(repeats, 6)
 
 
 # --- in a real browser --------------------------------------------------------------------
@@ -511,7 +526,6 @@ def benchmark_browser(repeats: int) -> Iterator[Row]:
     except ImportError:
         yield Row(what, "skipped: playwright is not installed")
         return
-    times = []
     with sync_playwright() as playwright:
         try:
             chromium = playwright.chromium.launch(executable_path=which("chromium"))
@@ -522,11 +536,24 @@ def benchmark_browser(repeats: int) -> Iterator[Row]:
             page = chromium.new_page(viewport={"width": 1440, "height": 1000})
             page.goto(address)
             page.wait_for_selector(".st-key-attention .main-svg", timeout=60_000)
-            for norm in islice(cycle(("pre", "post")), 2 + 4 * repeats):
-                page.wait_for_timeout(500)
-                times.append(page.evaluate(CLICK, ["norm", norm]) / 1e3)
+            yield Row(what, milliseconds(clicks(page, repeats)))
+            # Six configurations on two seeds, in another tab.
+            other = chromium.new_page()
+            variants = ";".join(f"d_ff={width}" for width in (32, 64, 128, 192, 512))
+            other.goto(f"{address}/compare?steps=50000&seeds=2&variants={variants}")
+            other.click(".st-key-play_all button", timeout=60_000)
+            other.wait_for_selector(".st-key-pause_all", timeout=60_000)
+            yield Row(f"{what}, beside twelve runs", milliseconds(clicks(page, repeats)))
         chromium.close()
-    yield Row(what, milliseconds(times[2:]))
+
+
+def clicks(page: Any, repeats: int) -> list[float]:
+    """Seconds from a click on a knob to the redrawn maps; the first two warm up."""
+    times = []
+    for norm in islice(cycle(("pre", "post")), 2 + 4 * repeats):
+        page.wait_for_timeout(500)
+        times.append(page.evaluate(CLICK, ["norm", norm]) / 1e3)
+    return times[2:]
 
 
 BENCHMARKS: dict[str, Callable[[int], Iterator[Row]]] = {
@@ -536,6 +563,8 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Row]]] = {
     "knob": benchmark_knob,
     "browser": benchmark_browser,
     "crowd": benchmark_crowd,
+    "six": benchmark_six,
+    "dozen": benchmark_dozen,
     "growth": benchmark_growth,
 }
 
