@@ -37,8 +37,13 @@ def entropy_share(
 def largest_weight(
     weights: Weights, seen: Bool[Tensor, "#batch #heads query key"]
 ) -> Float[Tensor, " heads"]:
-    """Mean of each row's largest weight, over the rows with a choice."""
-    return _mean_over_rows(weights.amax(-1), seen.sum(-1).expand(weights.shape[:-1]) > 1)
+    """Mean of each row's largest weight, over the rows with a choice.
+
+    Where no row has one, over the rows that see anything: they look at their only key, weight 1.
+    """
+    largest, n_seen = weights.amax(-1), seen.sum(-1).expand(weights.shape[:-1])
+    rows = n_seen > (1 if (n_seen > 1).any() else 0)
+    return _mean_over_rows(largest, rows)
 
 
 def _mean_over_rows(

@@ -359,13 +359,14 @@ def knob(field: Field, choices: Sequence[Any] | None = None) -> Any:
     if len(choices) == 1:
         st.caption(f"{field.title}: {field.label(choices[0])}, the only choice here")
         return choices[0]
+    default = field.default if field.default in choices else nearest(choices, field.default)
     # For a row of buttons None means that no button is pressed.
     if len(choices) <= MOST_BUTTONS and None not in choices:
         return st.segmented_control(
-            options=choices, default=field.default, required=True, format_func=field.label,
+            options=choices, default=default, required=True, format_func=field.label,
             width="stretch", **common,
         )  # fmt: skip
-    return st.select_slider(options=choices, value=field.default, format_func=field.label, **common)
+    return st.select_slider(options=choices, value=default, format_func=field.label, **common)
 
 
 def draw(device: Device) -> Choice:

@@ -33,7 +33,8 @@ def diagnose(
     if view is not None and view.status is Status.FAILED:
         return Diagnosis("bad", view.message or "The run ended with an error.")
     if view is not None and view.status is Status.DIVERGED:
-        return Diagnosis("bad", f"{view.message} The finite curve is kept; Reset gives a new run.")
+        what = view.message[:1].upper() + view.message[1:].rstrip(".")
+        return Diagnosis("bad", f"{what}. The finite curve is kept; Reset gives a new run.")
     trained = view is not None and len(view.loss) > 0
     verdicts = (
         _leak(frame, trained),
@@ -69,7 +70,8 @@ def first_attention(frame: Frame) -> Attention:
 def _saturated(spec, view, frame: Frame, chance: Chance, trained: bool) -> Diagnosis | None:
     attention = first_attention(frame)
     largest = float(np.mean(attention.largest))
-    if largest < SATURATED or attention.spread < 2:
+    choice = (~attention.hidden).sum(1).max() > 1  # a query that sees one key only has none
+    if not choice or largest < SATURATED or attention.spread < 2:
         return None
     stuck = not trained or _recent(view, frame) > (1 - 2 * AT_CHANCE) * chance.blind
     if not stuck:

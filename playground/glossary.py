@@ -9,7 +9,7 @@ GLOSSARY = {
     "key": "What a position offers to be found by: its vector times W_k.",
     "value": "What a position hands over when it is looked at: its vector times W_v.",
     "scores": "The products q·k, one for each query and key: how well they fit.",
-    "scaled": "The scores divided by √d_k, so that their spread does not grow with the width.",
+    "scaled": "The scores times the scale; with 1/√d_k their spread does not grow with the width.",
     "masked": "The scaled scores with hidden keys pushed so low that they vanish in the softmax.",
     "weights": "The softmax of the masked scores: each row is positive and sums to 1.",
     "softmax": "Turns a row of scores into positive weights that sum to 1; large gaps make it all or nothing.",

@@ -23,7 +23,7 @@ from playground.frames import Attention, Frame
 from playground.glossary import explain
 from playground.spec import Spec
 from playground.view import Status, View
-from playground.workbench import Workbench
+from playground.workbench import OVER, Workbench
 
 STAGES = {"scores": "q·k", "scaled": "·scale", "masked": "+mask", "weights": "softmax"}
 IN_WORDS = {
@@ -106,7 +106,9 @@ def numbers(bench: Workbench, view: View | None, frame: Frame) -> None:
             "Tokens trained on per second.",
         ),
         "Time left" if done else "Takes about": (
-            estimate.in_words(left) if left > 0 else "–",
+            "–"
+            if left <= 0 or (view is not None and view.status in OVER)
+            else estimate.in_words(left),
             "At the present speed.",
         ),
         "Parameters": (f"{spec.model.n_parameters:,}", "Numbers that are learnt."),

@@ -77,6 +77,7 @@ def test_a_checkpoint_goes_on_where_it_was_taken(visit, tmp_path):  # noqa: F811
     path = taken(tab, "checkpoint", tmp_path)
     tab.press("step")
     tab.until(lambda: tab.steps() == steps + 1)
+    tab.until(lambda: steps + 1 in tab.curve())
     whole = tab.curve()
 
     other = visit()

@@ -24,7 +24,7 @@ def spec_for(**model) -> Spec:
 
 
 def frame_of(accuracy=0.5, largest=0.3, spread=1.0, loss=1.0, **numbers) -> Frame:
-    attention = Attention("blocks.0.attention", {}, np.zeros((1, 1), bool), [], [], [1.0],
+    attention = Attention("blocks.0.attention", {}, np.zeros((2, 2), bool), [], [], [1.0],
                           [largest], spread, 1.0)  # fmt: skip
     return Frame(100, {attention.name: attention}, [], 100, loss, accuracy, **numbers)
 
@@ -135,3 +135,10 @@ def test_scores_without_scaling_spread_as_theory_says(d_head, heads):
 def test_layers_are_called_in_a_trainer_what_the_diagnosis_looks_for():
     layers = Trainer(spec_for().model, TASK, TrainConfig()).layers
     assert any("blocks." in layer for layer in layers)
+
+
+def test_queries_with_a_single_key_to_look_at_are_not_called_saturated():
+    frame = frame_of(largest=1.0, spread=10.7)
+    attention = next(iter(frame.attention.values()))
+    attention.hidden[:] = ~np.eye(2, dtype=bool)
+    assert verdict(frame=frame).kind == "info"

@@ -57,6 +57,12 @@ def test_rows_that_see_nothing_or_one_key_are_left_out():
         assert measure(even(nothing), nothing).tolist() == [0.0]
 
 
+def test_rows_that_all_see_one_key_only_give_it_all_their_weight():
+    own = torch.eye(4, dtype=torch.bool)[None, None]
+    assert largest_weight(even(own), own).tolist() == [1.0]
+    assert entropy_share(even(own), own).tolist() == [0.0]
+
+
 def test_heads_and_rows_of_a_batch_are_averaged_apart():
     weights = torch.stack([torch.stack([even(CAUSAL)[0, 0], torch.eye(4)])] * 3)
     share = entropy_share(weights, CAUSAL.expand(3, 1, 4, 4))

@@ -401,3 +401,11 @@ def test_too_much_for_this_server_is_said_in_numbers_and_the_run_goes_on():
 def test_two_visitors_have_a_bench_each():
     one, other = opened(**SMALL), opened(**SMALL)
     assert one.session_state.bench.owner != other.session_state.bench.owner
+
+
+def test_a_width_that_the_default_heads_do_not_divide_opens_with_heads_that_do():
+    page = AppTest.from_file(str(MAIN), default_timeout=60)
+    page.query_params["d_model"], page.query_params["position"] = "20", "rotary"
+    page.run()
+    assert not page.exception
+    assert page.session_state["n_heads"] in (1, 2, 5, 10)

@@ -56,8 +56,8 @@ def transport(bench: Workbench) -> None:
         ):
             st.markdown("\n".join(f"- **{word}**: {meaning}" for word, meaning in GLOSSARY.items()))
         lost = copy_link(run=bench.owner if bench.run else None, fresh=bench.fresh)
-    if lost:
-        st.info("The page was loaded anew: your run has ended, your knobs are as they were.")
+    if lost and bench.fresh:
+        st.info("The page was loaded anew: your run has ended, and the knobs are as the link says.")
 
 
 def own_example() -> str | None:
