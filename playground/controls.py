@@ -17,6 +17,7 @@ from core.config import ModelConfig, TrainConfig
 from core.device import Device
 from core.tasks import TASKS, Task
 from playground import own_text
+from playground.ideas import IDEAS
 from playground.spec import Spec
 
 MAX_HEADS = 16
@@ -240,7 +241,7 @@ def _overrule() -> None:
 def _replaced() -> Iterator[str]:
     for key in st.query_params:
         field, texts = EVERY.get(key), st.query_params.get_all(key)
-        if key in OTHER_KEYS:
+        if key in OTHER_KEYS or key.partition("_")[0] in IDEAS:
             continue
         if field is None:
             yield f"`{key}` is not a knob of this page: ignored"

@@ -6,12 +6,17 @@ import streamlit as st
 
 from playground import controls
 from playground.components.cookie import remember_visitor
+from playground.ideas import IDEAS
 from playground.visitor import bench, history_mode, say_history_problem
 
 # A file of our own: Streamlit would fetch a named icon from the internet.
 ICON = str(Path(__file__).with_name("icon.png"))
 
 PAGES = [
+    st.Page(
+        "app_pages/home.py", title="Home", icon=":material/home:",
+        help="What this is, and where to begin.",
+    ),
     st.Page(
         "app_pages/playground.py", title="Playground", icon=":material/play_circle:", default=True,
         help="Train a small transformer and watch its attention and its loss.",
@@ -33,6 +38,12 @@ PAGES = [
         help="Every line of the model that runs here, in the order to read it.",
     ),
 ]  # fmt: skip
+LESSONS = [
+    st.Page(
+        f"app_pages/{name}.py", title=idea.title, icon=f":material/{idea.icon}:", help=idea.says
+    )
+    for name, idea in IDEAS.items()
+]
 
 # A width and a text size that the theme has no words for.
 STYLE = "[data-testid=stMainBlockContainer] { padding-left: 2rem; padding-right: 2rem; }"
@@ -40,7 +51,9 @@ PROJECTOR = "html { font-size: 21px; }"
 
 st.set_page_config("Transformer playground", page_icon=ICON, layout="wide")
 replaced = controls.check_link()
-page = st.navigation(PAGES, position="top")
+page = st.navigation({"": PAGES, "Ideas": LESSONS}, position="top")
+if page in LESSONS:  # they have knobs of their own
+    st.set_page_config(initial_sidebar_state="collapsed")
 with st.sidebar:
     projector = st.toggle(
         "Projector", key="projector", bind="query-params",

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from browser import SMALL, Tab, serving
-from test_browser import chromium, drawn, pause, play, server, visit  # noqa: F401
+from test_browser import FOREVER, chromium, drawn, pause, play, server, visit  # noqa: F401
 
 pytestmark = pytest.mark.browser
 
@@ -70,7 +70,7 @@ def test_a_configuration_comes_back_into_the_knobs(visit, tmp_path):  # noqa: F8
 
 
 def test_a_checkpoint_goes_on_where_it_was_taken(visit, tmp_path):  # noqa: F811
-    tab = visit(steps=2000, **SMALL)
+    tab = visit(steps=FOREVER, **SMALL)
     play(tab, 20)
     steps = pause(tab)
     tab_home(tab)

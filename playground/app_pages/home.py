@@ -1,0 +1,1 @@
+"""Home: what this is, in a sentence, and where to begin."""

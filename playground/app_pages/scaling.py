@@ -1,0 +1,114 @@
+"""√d_k: the spread of the scores, measured against theory, and what becomes of it in training."""
+
+import streamlit as st
+
+from core.attention import SCALES, attention_spelled_out
+from core.config import ModelConfig, TrainConfig
+from core.init import INITS
+from core.tasks import TASKS
+from playground import lesson
+from playground.comparison import line_up
+from playground.components import live_plot
+from playground.figures.scaling import scale_sweep, score_picture
+from playground.glossary import explain
+from playground.ideas import scaling
+from playground.lesson import Knob
+from playground.spec import Spec
+
+NAMES = {"sqrt_d_head": "√d_k", "none": "nothing", "d_head": "d_k", "sqrt_d_model": "√d_model"}
+PANELS = {"spread": "spread of the scores", "largest": "largest weight", "gradient": "gradient through the softmax"}  # fmt: skip
+SATURATED, FLAT = 0.8, 1.25  # a largest weight above; one below so many times the even weight
+
+HEADS = Knob(
+    "scaling_heads", "Heads", (1, 2, 4, 8), 1, "With several heads d_model is wider than d_k, and dividing by √d_model is too much."
+)  # fmt: skip
+WIDTH = Knob("scaling_width", "d_k: width of a head", scaling.widths(1), 64, "How many products each score sums up.")  # fmt: skip
+SCALE = Knob("scaling_by", "Scores divided by", tuple(SCALES), "none", "√d_k is the paper's; the others are the classic mistakes.", NAMES.get)  # fmt: skip
+INIT = Knob("scaling_init", "Initialisation", tuple(INITS), "xavier", "How large W_q and W_k are at first. The claim about √d_k is one about xavier.")  # fmt: skip
+LENGTH = Knob("scaling_length", "Keys", (2, 4, 8, 16, 32, 64, 128), 16, "How many keys each query chooses from.")  # fmt: skip
+
+
+def verdict(found: scaling.Scores, even: float) -> str:
+    """What the picture says, in one sentence."""
+    measured = f"The scores have a spread of {found.spread:.2f}"
+    if found.largest > SATURATED:
+        return (
+            f"{measured}: the softmax is saturated. On average one key gets {found.largest:.0%} of "
+            f"the weight, and {found.gradient:.2f} is left of the gradient."
+        )
+    if found.largest < FLAT * even:
+        return (
+            f"{measured}: the softmax can hardly tell the keys apart. The largest weight is "
+            f"{found.largest:.2f}, an even look is {even:.2f}."
+        )
+    return (
+        f"{measured}: the softmax chooses, and still learns. The largest weight is "
+        f"{found.largest:.2f}, an even look {even:.2f}."
+    )
+
+
+def limits(init: str, d_head: int, length: int, n_heads: int) -> str:
+    """Whether the famous claim holds for this choice, measured."""
+    without = scaling.scores(d_head, n_heads, "none", init, length)
+    if without.largest > SATURATED:
+        return f"**The claim holds here.** Undivided, the spread is {without.unscaled:.1f} and the softmax is saturated from the first step."
+    return (
+        f"**The claim does not hold here.** Even undivided, the spread is only {without.unscaled:.2g}"
+        + (f", not √{d_head} = {d_head**0.5:.1f}: under the `{init}` initialisation q and k are smaller than unit variance." if init != "xavier" else ": so narrow a head sums up too few products.")
+    )  # fmt: skip
+
+
+lesson.begin(
+    "scaling",
+    "Dividing the scores by √d_k is the difference between a model that trains and one that dies at initialisation.",
+)
+with st.container(horizontal=True, vertical_alignment="bottom"):
+    scale = SCALE.draw(width=340)
+    init = INIT.draw(width=270)
+    n_heads = HEADS.draw(width=210)
+with st.container(horizontal=True, vertical_alignment="bottom"):
+    d_head = WIDTH.draw(scaling.widths(n_heads))
+    length = LENGTH.draw()
+
+found = scaling.scores(d_head, n_heads, scale, init, length)
+st.markdown(explain(verdict(found, 1 / length)), unsafe_allow_html=True)
+live_plot(
+    score_picture(found.values, found.weights, found.theory, projector=lesson.projector()),
+    key="scaling_picture",
+)
+lesson.formula(
+    r"\mathrm{Var}(q \cdot k) = \sum_{i=1}^{d_k} \mathrm{Var}(q_i k_i) = d_k,",
+    rf"\sqrt{{d_k}} = {d_head**0.5:.2f},\quad \text{{measured spread of }} q\cdot k = {found.unscaled:.2f},\quad \times\,{found.scale:.3g} = {found.spread:.2f}",
+)
+st.markdown(limits(init, d_head, length, n_heads))
+
+st.subheader("Every scale at every width", anchor=False)
+swept = scaling.sweep(n_heads, init, length)
+lines = {
+    panel: {s: [getattr(x, panel) for x in row] for s, row in swept.items()} for panel in PANELS
+}
+figure = scale_sweep(
+    scaling.widths(n_heads), lines, PANELS, NAMES, chosen=d_head, references={"spread": 1.0},
+    log=("spread",), projector=lesson.projector(),
+)  # fmt: skip
+live_plot(figure, key="scaling_sweep")
+st.caption(
+    "Largest weight and gradient are means over all queries. The gradient is the length of the "
+    "softmax's Jacobian: 0 when one key has all the weight."
+)
+lesson.source(attention_spelled_out)
+
+task = TASKS["reverse"]()
+base = Spec(
+    ModelConfig.for_task(task, d_model=128, n_heads=1, init=init, norm="pre", position="learned"),
+    task,
+    TrainConfig(),
+)
+lesson.training(
+    "scaling",
+    f"The same model at d_k = 128 (one head, `{init}`, pre-norm), with and without. Which one learns to "
+    "reverse ten symbols? Then choose `gpt2` above, and train again.",
+    line_up(base, [(("scale", "none"),)]),
+    ["divided by √d_k", "not divided"],
+)
+lesson.onwards("scaling")

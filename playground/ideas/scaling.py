@@ -1,0 +1,111 @@
+"""√d_k: how far the scores of an untrained head spread, and what that does to its softmax."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from core.attention import SCALES, SelfAttention, attention
+from core.config import ModelConfig
+from core.init import initialise
+from core.masks import Bias
+from core.measure import entropy_share, largest_weight, score_spread, seen_keys, spread_in_theory
+from core.positions import NoPosition
+from core.trace import Trace
+
+MAX_WIDTH = 1024  # d_model of the widest head looked at
+SCORES = 20_000  # about as many scores are drawn for each picture
+LEAST_ROWS = 64  # rows of scores, whatever their length
+NUMBERS = 256  # columns of all the attentions drawn for one width
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The scores of one untrained attention, after scaling, and what its softmax makes of them."""
+
+    values: np.ndarray  # float32 [n]: the scaled scores
+    weights: np.ndarray  # float32 [length]: one query's weights, largest first
+    unscaled: float  # spread of q·k
+    spread: float  # spread of q·k·scale
+    theory: float  # the spread for q and k of unit variance
+    entropy: float  # of the weights, as a share of its maximum
+    largest: float  # mean of each row's largest weight
+    gradient: float  # mean length of the softmax's Jacobian, see `softmax_gradient`
+    scale: float
+
+
+def softmax_gradient(weights: Float[Tensor, "*rows key"]) -> Float[Tensor, "*rows"]:
+    """Frobenius norm of the softmax's Jacobian diag(w) - w wᵀ: how much gradient it lets through.
+
+    √(n-1)/n for even weights over n keys, 0 when one key has all the weight.
+    """
+    squares, cubes = weights.pow(2).sum(-1), weights.pow(3).sum(-1)
+    return (squares - 2 * cubes + squares**2).clamp(min=0).sqrt()
+
+
+@lru_cache(maxsize=64)
+@torch.no_grad()
+def queries_and_keys(
+    d_head: int, n_heads: int, init: str, length: int, seed: int = 0
+) -> tuple[Float[Tensor, "batch heads length d_head"], Float[Tensor, "batch heads length d_head"]]:
+    """q and k of untrained attentions that read tokens of unit variance.
+
+    The tokens are independent N(0, 1) vectors, as a LayerNorm hands them on. A narrow attention
+    has few weights, so several are drawn: their mean says more than one of them.
+    """
+    config = ModelConfig(
+        d_model=d_head * n_heads, n_heads=n_heads, init=init, max_len=length, vocab_size=2
+    )
+    layer = nn.ModuleDict({"attention": SelfAttention(config, NoPosition())})
+    models = max(1, NUMBERS // config.d_model)
+    rows = max(LEAST_ROWS, SCORES // length)
+    batch = -(-rows // (length * n_heads * models))
+    drawn = torch.Generator().manual_seed(seed)
+    no_mask = Bias(torch.zeros(length, length), torch.ones(length, 1))
+    found = []
+    for model in range(models):
+        initialise(layer, config, seed + model)
+        trace = Trace()
+        x = torch.randn(batch, length, config.d_model, generator=drawn)
+        layer["attention"](x, no_mask, trace)
+        found.append((trace.seen["q"], trace.seen["k"]))
+    q, k = (torch.cat(tensors) for tensors in zip(*found, strict=True))
+    return q, k
+
+
+@lru_cache(maxsize=512)
+def scores(d_head: int, n_heads: int, scale: str, init: str, length: int, seed: int = 0) -> Scores:
+    """What an untrained attention without a mask does with tokens of unit variance."""
+    q, k = queries_and_keys(d_head, n_heads, init, length, seed)
+    factor = SCALES[scale](ModelConfig(d_model=d_head * n_heads, n_heads=n_heads))
+    trace = Trace()
+    attention(q, k, k, Bias(torch.zeros(length, length), torch.ones(length, 1)), factor, trace)
+    scaled, weights = trace.seen["scaled"], trace.seen["weights"]
+    seen = seen_keys(trace.seen["masked"])
+    return Scores(
+        values=scaled.flatten()[:SCORES].numpy(),
+        weights=weights[0, 0, 0].sort(descending=True).values.numpy(),
+        unscaled=score_spread(trace.seen["scores"], seen),
+        spread=score_spread(scaled, seen),
+        theory=spread_in_theory(d_head, factor),
+        entropy=entropy_share(weights, seen).mean().item(),
+        largest=largest_weight(weights, seen).mean().item(),
+        gradient=softmax_gradient(weights).mean().item(),
+        scale=factor,
+    )
+
+
+def widths(n_heads: int) -> list[int]:
+    """The head widths that are looked at: powers of two."""
+    return [2**i for i in range(11) if 2**i * n_heads <= MAX_WIDTH]
+
+
+def sweep(n_heads: int, init: str, length: int) -> dict[str, list[Scores]]:
+    """Every scale at every width."""
+    return {
+        scale: [scores(d_head, n_heads, scale, init, length) for d_head in widths(n_heads)]
+        for scale in SCALES
+    }

@@ -1,0 +1,251 @@
+"""What the pages of the ideas share: a claim, knobs in the link, live source, a training at the end."""
+
+import inspect
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from playground import controls
+from playground.comparison import LAST, Comparison, LineUp, Series, encode, reached
+from playground.components import live_plot
+from playground.figures import Band, comparison_chart
+from playground.ideas import IDEAS
+from playground.panels import references
+from playground.view import Status
+from playground.visitor import bench as my_bench
+
+POLL = 0.5  # seconds between two looks at the runs
+MOST_BUTTONS = 6  # choices that fit into a row of buttons; more make a slider
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def begin(name: str, claim: str) -> None:
+    """Title, and what is claimed; what is measured stands below it on the page."""
+    st.header(IDEAS[name].title, anchor=False)
+    st.markdown(f"> {claim}")
+
+
+def projector() -> bool:
+    return st.session_state.get("projector", False)
+
+
+# --- knobs ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Knob:
+    """One choice on a page, kept in its link.
+
+    The key begins with the name of the page, `scaling_d_k`; the link holds what `show` says, so
+    that changes old links.
+    """
+
+    key: str
+    title: str
+    choices: Sequence[Any]
+    default: Any
+    help: str
+    show: Callable[[Any], str] = str
+    on_change: Callable[[], None] | None = None
+
+    def draw(self, choices: Sequence[Any] | None = None, **style: Any) -> Any:
+        """Draw it and read it off.
+
+        Args:
+            choices: those that are possible now, where another knob limits this one; the nearest
+                takes the place of one that is not.
+            style: `width`, `label_visibility` … of the widget.
+        """
+        offered = list(self.choices if choices is None else choices)
+        self._check_link(offered)
+        default = self.default if self.default in offered else _nearest(offered, self.default)
+        if (state := st.session_state.get(self.key, default)) not in offered:
+            nearest = _nearest(offered, state)
+            st.session_state[self.key] = nearest
+            st.toast(
+                f"{self.title} {self.show(state)} → {self.show(nearest)}: it has to fit the rest"
+            )
+        common = {
+            "label": self.title, "key": self.key, "help": self.help, "bind": "query-params",
+            "on_change": self.on_change or "rerun",
+        } | style  # fmt: skip
+        if set(offered) == {False, True}:
+            return st.toggle(value=default, **common)
+        if len(offered) <= MOST_BUTTONS:
+            return st.segmented_control(
+                options=offered, default=default, required=True, format_func=self.show, **common
+            )
+        return st.select_slider(options=offered, value=default, format_func=self.show, **common)
+
+    def _check_link(self, offered: Sequence[Any]) -> None:
+        """Say what a link asked of this knob in vain; the widget itself would be silent."""
+        if self.key in st.session_state or self.key not in st.query_params:
+            return
+        text, words = st.query_params[self.key], [self.show(choice) for choice in offered]
+        if text.lower() not in [word.lower() for word in words]:
+            st.session_state[self.key] = self.default
+            st.warning(
+                f"`{self.key}={text}`: choose one of {', '.join(words)}; "
+                f"the default {self.show(self.default)} is used."
+            )
+
+
+def _nearest(offered: Sequence[Any], wish: Any) -> Any:
+    if isinstance(wish, str):
+        return offered[0]
+    return min(offered, key=lambda choice: abs(choice - wish))
+
+
+# --- what stands beside a picture -----------------------------------------------------------
+
+
+def formula(latex: str, numbers: str = "") -> None:
+    """The formula, and below it the same with the numbers of the picture."""
+    st.latex(latex + (r"\qquad " + numbers if numbers else ""))
+
+
+def source(*objects: Any) -> None:
+    """The very functions of the core that made the picture."""
+    with st.expander("The code that just ran", icon=":material/code:"):
+        for item in objects:
+            path = Path(inspect.getsourcefile(item)).relative_to(ROOT)
+            line = inspect.getsourcelines(item)[1]
+            st.caption(f"{path}, line {line}")
+            st.code(textwrap.dedent(inspect.getsource(item)), language="python")
+
+
+def onwards(name: str) -> None:
+    """The idea before and the idea after this one."""
+    names = list(IDEAS)
+    at = names.index(name)
+    with st.container(horizontal=True, horizontal_alignment="distribute"):
+        for other, sign in ((at - 1, "arrow_back"), (at + 1, "arrow_forward")):
+            if 0 <= other < len(names):
+                st.page_link(
+                    f"app_pages/{names[other]}.py", label=IDEAS[names[other]].title,
+                    icon=f":material/{sign}:",
+                )  # fmt: skip
+
+
+# --- a small training at the end ------------------------------------------------------------
+
+
+def training(
+    name: str,
+    question: str,
+    lineup: LineUp,
+    names: Sequence[str],
+    after: Callable[[tuple[Series, ...]], None] | None = None,
+    log: bool = False,
+) -> None:
+    """Train a base and its variants, one seed each, and see the consequence.
+
+    Args:
+        names: what to call the base and each variant.
+        after: draws more below the curves, from the runs as they are.
+        log: the loss on a logarithmic axis.
+    """
+    compared = trial(name)
+    st.subheader("Train it", anchor=False)
+    st.markdown(question)
+    _transport(name, compared, lineup)
+    if refused := st.session_state.pop(f"{name} refused", None):
+        st.error(refused)
+    if way := st.session_state.pop(f"{name} go", None):
+        st.switch_page("app_pages/compare.py", query_params=way)
+    mine = compared.lineup == lineup
+    if compared.lineup is not None and not mine:
+        st.caption("The choice above has changed: press Train to see what it says now.")
+    active = mine and compared.live
+
+    def live() -> None:
+        series = compared.series() if mine else ()
+        _curves(name, series, lineup, names, log)
+        if after is not None and series:
+            after(series)
+        if active and not compared.live:
+            st.rerun()
+
+    st.fragment(live, run_every=POLL if active else None)()
+
+
+def trial(name: str) -> Comparison:
+    """The runs of a page; they end with the tab."""
+    key = f"{name} trial"
+    if key not in st.session_state:
+        st.session_state[key] = Comparison(my_bench().owner)
+    return st.session_state[key]
+
+
+def _start(name: str, lineup: LineUp) -> None:
+    try:
+        trial(name).start(lineup)
+        my_bench().fresh = False
+    except ValueError as error:
+        st.session_state[f"{name} refused"] = str(error)
+
+
+def _to_compare(name: str, lineup: LineUp) -> None:
+    controls.turn_to(lineup.base)
+    st.session_state.variants, st.session_state.seeds = encode(lineup.variants), 3
+    st.session_state[f"{name} go"] = {"variants": st.session_state.variants, "seeds": "3"}
+
+
+def _transport(name: str, compared: Comparison, lineup: LineUp) -> None:
+    mine = compared.lineup == lineup
+    with st.container(horizontal=True, vertical_alignment="center", key=f"{name}_transport"):
+        if mine and compared.live:
+            st.button(
+                "Pause", key=f"{name}_pause", type="primary", icon=":material/pause:", shortcut="P",
+                on_click=compared.pause, help="Rest after the present step.",
+            )  # fmt: skip
+        else:
+            st.button(
+                "Train", key=f"{name}_train", type="primary", icon=":material/play_arrow:",
+                shortcut="P", on_click=_start, args=(name, lineup),
+                help="Train all of them at once, on the same seed and the same batches.",
+            )  # fmt: skip
+        st.button(
+            "Reset", key=f"{name}_reset", icon=":material/restart_alt:", on_click=compared.discard,
+            help="Forget these runs.",
+        )  # fmt: skip
+        st.button(
+            "Over several seeds", key=f"{name}_compare", type="tertiary",
+            icon=":material/compare_arrows:", on_click=_to_compare, args=(name, lineup),
+            help="One seed proves nothing: take this contrast to the Compare page.",
+        )  # fmt: skip
+
+
+def _curves(
+    name: str, series: tuple[Series, ...], lineup: LineUp, names: Sequence[str], log: bool
+) -> None:
+    base = lineup.base
+    chance, floor = references(base.task, base.model.architecture)
+    bands = []
+    for i, (line, label) in enumerate(zip(series, names, strict=False)):
+        band = line.band()
+        rows = (band.steps, band.mean, band.low, band.high)
+        bands.append(Band(label, *(row.tolist() for row in rows), len(band.seeds), i))
+    left, right = st.columns([3, 1], gap="medium", vertical_alignment="center")
+    with left:
+        figure = comparison_chart(
+            bands, chance=tuple(chance), floor=floor, total_steps=base.training.steps, log=log,
+            width=760, height=430 if projector() else 340, projector=projector(),
+        )  # fmt: skip
+        live_plot(figure, key=f"{name}_loss", name=f"{name} loss")
+    with right:
+        for i, label in enumerate(names):
+            st.metric(label, _end(series[i] if i < len(series) else None), help=f"Training loss, mean of the last {LAST} steps.")  # fmt: skip
+
+
+def _end(line: Series | None) -> str:
+    view = line.views[0] if line else None
+    if view is None or not len(view.loss):
+        return "–"
+    if view.status is Status.DIVERGED:
+        return f"diverged at {len(view.loss)}"
+    return f"{reached(view.loss):.3g}"
