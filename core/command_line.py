@@ -89,7 +89,10 @@ def _task_name(arguments: list[str] | None) -> str:
 
 
 def _parser(task_name: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m core.train", description="Train a model.")
+    parser = argparse.ArgumentParser(
+        prog="python -m core.train", usage="%(prog)s [--task TASK] [--FLAG VALUE …]",
+        description="Train a model.",
+    )  # fmt: skip
     parser.add_argument("--task", default="reverse", choices=list(TASKS), help="What to learn.")
     parser.add_argument("--device", help="cpu, cuda or mps; otherwise the best there is.")
     parser.add_argument("--save", metavar="FILE", help="Write a checkpoint at the end.")

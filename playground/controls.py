@@ -127,6 +127,8 @@ class Field:
                 isinstance(choice, bool) and str(choice).lower() == text.lower()
             ):
                 return choice
+        if text == "none" and None in self.choices:  # as the command line has it
+            return None
         if self.between and re.fullmatch(r"[\d.e-]{1,24}", text):
             with suppress(ValueError):
                 return self.check(type(self.between[0])(text))
@@ -162,6 +164,8 @@ class Field:
         if self.choices is None:
             return f"choose a whole number from {self.low} to {self.high}"
         offered = ", ".join(self.label(choice) for choice in self.choices)
+        if self.choices == (False, True):
+            offered = "true, false"
         return f"choose one of {offered}" + (", or a number between them" if self.between else "")
 
 
@@ -244,10 +248,14 @@ def _replaced() -> Iterator[str]:
         if key in OTHER_KEYS or key.partition("_")[0] in IDEAS:
             continue
         if field is None:
-            yield f"`{key}` is not a knob of this page: ignored"
+            meant = [name for name in EVERY if name.endswith(f"_{key}")]
+            near = f"; did you mean {' or '.join(meant)}?" if meant else ""
+            yield f"`{key}` is not a knob of this page: ignored{near}"
             continue
         try:
-            field.read(texts[0])
+            value = field.read(texts[0])
+            if value is None:  # the widget knows one word for it, a link may hold another
+                st.session_state.overruled[key] = None
             problem = f"` is given {len(texts)} times" if len(texts) > 1 else ""
         except ValueError as error:
             problem = f"={texts[0]}`: {error}"
@@ -384,9 +392,11 @@ def draw(device: Device) -> Choice:
     ]  # fmt: skip
     st.caption(task_class.about)
     with st.container(key="first_knobs", gap="small"):
-        model = {name: _draw_model(name) for name in FIRST}
-        if model["mask"] == "window":
-            model["window"] = knob(MODEL["window"])
+        model = {}
+        for name in FIRST:
+            model[name] = _draw_model(name)
+            if name == "mask" and model["mask"] == "window":
+                model["window"] = knob(MODEL["window"])
     training = {}
     with st.expander("More: the task", key="more_task", bind="query-params"):
         task_values = _draw_task(task_class)

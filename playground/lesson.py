@@ -77,9 +77,13 @@ class Knob:
             return st.toggle(value=default, **common)
         if len(offered) <= MOST_BUTTONS:
             return st.segmented_control(
-                options=offered, default=default, required=True, format_func=self.show, **common
+                options=offered, default=default, required=True, format_func=self._shown, **common
             )
-        return st.select_slider(options=offered, value=default, format_func=self.show, **common)
+        return st.select_slider(options=offered, value=default, format_func=self._shown, **common)
+
+    def _shown(self, choice: Any) -> str:
+        """What a choice is called; a name that comes back from the browser stays what it is."""
+        return self.show(choice) if choice in self.choices else str(choice)
 
     def _check_link(self, offered: Sequence[Any]) -> None:
         """Say what a link asked of this knob in vain; the widget itself would be silent."""
@@ -112,6 +116,7 @@ def source(*objects: Any) -> None:
     """The very functions of the core that made the picture."""
     with st.expander("The code that just ran", icon=":material/code:"):
         for item in objects:
+            item = inspect.unwrap(item)
             path = Path(inspect.getsourcefile(item)).relative_to(ROOT)
             line = inspect.getsourcelines(item)[1]
             st.caption(f"{path}, line {line}")

@@ -52,7 +52,7 @@ PROJECTOR = "html { font-size: 21px; }"
 st.set_page_config("Transformer playground", page_icon=ICON, layout="wide")
 replaced = controls.check_link()
 page = st.navigation({"": PAGES, "Ideas": LESSONS}, position="top")
-if page in LESSONS:  # they have knobs of their own
+if page in LESSONS or page is PAGES[0]:  # they have knobs of their own, or none
     st.set_page_config(initial_sidebar_state="collapsed")
 with st.sidebar:
     projector = st.toggle(
@@ -63,7 +63,7 @@ with st.sidebar:
 first = st.session_state.setdefault("first_choice", st.session_state.choice)
 if replaced and st.session_state.choice == first:
     st.warning(
-        "This link asked for something impossible. " + " ".join(f"{note}." for note in replaced)
+        "Not everything in this link could be used. " + " ".join(f"{note}." for note in replaced)
     )
 if history_mode() == "visitor":
     remember_visitor()

@@ -291,7 +291,7 @@ def test_a_link_that_asks_for_the_impossible_is_reported_and_opens_with_the_defa
     """UI-02"""
     tab = visit(d_model="abc", n_heads=64, position="fourier", seed=-1, lr=[0.01, 0.1], colour=3)
     tab.see(
-        "This link asked for something impossible",
+        "Not everything in this link could be used",
         "d_model=abc", "n_heads=64", "position=fourier", "seed=-1", "lr is given 2 times",
         "colour is not a knob of this page",
     )  # fmt: skip

@@ -10,10 +10,13 @@ from streamlit.testing.v1 import AppTest
 import playground
 from core.tasks import TASKS
 from playground import controls
+from playground.ideas import IDEAS
 from playground.runs import RUNS
 
 MAIN = Path(playground.__file__).with_name("main.py")
-OTHERS = sorted({p.name for p in MAIN.parent.glob("app_pages/*.py")} - {"playground.py"})
+# The pages of the ideas have tests of their own: they do not depend on the knobs.
+LESSONS = {f"{name}.py" for name in IDEAS}
+OTHERS = sorted({p.name for p in MAIN.parent.glob("app_pages/*.py")} - {"playground.py"} - LESSONS)
 SMALL = {"d_model": "16", "n_layers": "1", "batch_size": "4", "steps": "50"}
 FORMS = [(name, form) for name, task in TASKS.items() for form in task.architectures]
 
@@ -96,7 +99,7 @@ def test_the_code_page_shows_every_file_of_the_core_that_it_lists():
     for name in test.button_group(key="file").options:
         fine(test.button_group(key="file").set_value(name).run())
         seen.add(test.code[0].value)
-        assert f"core/{name}.py" in texts(test.caption)
+        assert f"core/{name.replace('.', '/')}.py" in texts(test.caption)
     assert len(seen) == len(test.button_group(key="file").options)
 
 
@@ -209,6 +212,14 @@ def test_a_key_given_twice_and_an_unknown_key_are_named():
     assert "lr` is given 2 times" in texts(test.warning)
     assert "`colour` is not a knob" in texts(test.warning)
     assert test.session_state.choice.spec.training.lr == 0.001
+
+
+def test_a_knob_of_a_task_without_its_task_is_pointed_to_and_none_means_off():
+    test = opened(symbols="5", clip="none")
+    said = texts(test.warning)
+    assert "`symbols` is not a knob" in said and "reverse_symbols" in said
+    assert "clip" not in said
+    assert test.session_state.choice.spec.training.clip is None
 
 
 @pytest.mark.parametrize("key, given", [("seed", "3"), ("residual", "false"), ("task", "copy")])

@@ -14,12 +14,21 @@ ORDER = (
     ("model", "The whole transformer"),
     ("init", "The numbers it starts from"),
     ("trace", "How to look inside"),
+    ("tasks.base", "What a task is"),
+    ("tasks.question", "A prompt and its answer"),
+    ("tasks.sequences", "Copy, reverse, sort"),
+    ("tasks.recall", "Associative recall"),
+    ("tasks.add", "Addition, digit by digit"),
+    ("tasks.text", "Text, character by character"),
+    ("tasks.sources", "Where a text comes from"),
+    ("tasks.grammar", "A language whose entropy is known"),
     ("optimize", "From a gradient to a step"),
     ("train", "One step at a time"),
     ("measure", "What the pictures show"),
     ("generate", "Token after token"),
     ("checkpoint", "Save and go on"),
     ("device", "CPU or GPU"),
+    ("command_line", "Training without the app"),
 )
 
 st.title("The code")
@@ -35,5 +44,6 @@ name = st.segmented_control(
 module = import_module(f"core.{name}")
 source = inspect.getsource(module)
 st.subheader(dict(ORDER)[name])
-st.caption(f"core/{name}.py, {len(source.splitlines())} lines")
+path = f"core/{name}".replace(".", "/") + ".py"
+st.caption(f"{path}, {len(source.splitlines())} lines")
 st.code(source, language="python", line_numbers=True)

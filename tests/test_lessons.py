@@ -1,0 +1,160 @@
+"""The pages of the ideas without a browser: every control is turned, and nothing raises."""
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+from test_pages import fine, opened, texts, until
+
+import playground
+from playground.ideas import IDEAS
+from playground.runs import RUNS
+
+PAGES = Path(playground.__file__).parent
+PICKED = 4  # values of a control that are tried: the first, the last, some in between
+CHOICES = ("button_group", "select_slider", "selectbox", "radio")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ended_runs():
+    yield
+    RUNS.close()
+
+
+def lesson(name: str, **query: str) -> AppTest:
+    """The page of an idea, opened with a link that says this."""
+    test = opened()
+    for key, value in query.items():
+        test.query_params[key] = value
+    return fine(test.switch_page(f"app_pages/{name}.py").run())
+
+
+def controls_of(test: AppTest, name: str) -> dict[str, str]:
+    """Key -> kind, of every control that is the page's own."""
+    kinds = (*CHOICES, "toggle", "slider", "number_input", "text_input", "text_area", "button")
+    return {
+        element.key: kind
+        for kind in kinds
+        for element in test.get(kind)
+        if element.key and element.key.startswith(f"{name}_")
+    }
+
+
+def find(test: AppTest, kind: str, key: str):
+    return next((element for element in test.get(kind) if element.key == key), None)
+
+
+def values(element, kind: str) -> list:
+    """Values to try, the present one last: so the next control starts from where it was."""
+    if kind == "toggle":
+        return [not element.value, element.value]
+    if kind in CHOICES:
+        count = len(element.options)
+        picked = sorted({round(i * (count - 1) / max(PICKED - 1, 1)) for i in range(PICKED)})
+        return [*picked, None]
+    if kind in ("slider", "number_input"):
+        return [element.min, element.max, element.value]
+    return ["the cat saw the dog", "", "x" * 400, element.value]
+
+
+@pytest.mark.parametrize("name", IDEAS)
+def test_every_control_of_a_page_can_be_turned(name):
+    test = lesson(name)
+    found = controls_of(test, name)
+    assert len([kind for kind in found.values() if kind != "button"]) >= 2, "there is a choice"
+    for key, kind in found.items():
+        element = find(test, kind, key)
+        if kind == "button":
+            fine(element.click().run())
+            continue
+        before = element.value
+        for value in values(element, kind):
+            if (element := find(test, kind, key)) is None:
+                break  # another choice has taken it from the page
+            if kind in CHOICES:
+                choose(element, kind, value, before)
+            else:
+                element.set_value(value)
+            fine(test.run())
+
+
+def choose(element, kind: str, index: int | None, before) -> None:
+    """Choose by place; None is what was chosen before."""
+    if index is None:
+        element.set_value(before)
+    else:
+        element.set_value(element.options[index])
+
+
+@pytest.mark.parametrize("name", IDEAS)
+def test_a_page_claims_measures_and_shows_the_code_that_ran(name):
+    test = lesson(name)
+    assert any(IDEAS[name].title in element.value for element in test.header)
+    assert "> " in texts(test.markdown), "what is claimed"
+    shown = [element.value for element in test.code]
+    files = [path.read_text() for path in Path(PAGES.parent, "core").rglob("*.py")]
+    assert shown
+    for source in shown:
+        first = source.strip().splitlines()[0]
+        assert any(first in file for file in files), first
+    assert test.latex, "the formula"
+
+
+@pytest.mark.parametrize("name", IDEAS)
+def test_every_control_explains_itself(name):
+    test = lesson(name)
+    for key, kind in controls_of(test, name).items():
+        assert find(test, kind, key).help, key
+
+
+@pytest.mark.parametrize("name", IDEAS)
+def test_a_page_is_three_files_of_one_name(name):
+    for folder in ("ideas", "figures", "app_pages"):
+        assert (PAGES / folder / f"{name}.py").exists()
+    assert (Path(__file__).parent / f"test_idea_{name}.py").exists()
+    page = (PAGES / "app_pages" / f"{name}.py").read_text()
+    assert "import torch" not in page and "plotly" not in page
+
+
+def test_a_link_sets_the_knobs_of_a_page_and_an_impossible_value_is_named():
+    test = lesson("scaling", scaling_by="√d_k", scaling_init="gpt2", scaling_width="256")
+    assert not test.warning
+    assert find(test, "button_group", "scaling_init").value == "gpt2"
+    assert find(test, "select_slider", "scaling_width").value == 256
+    test = lesson("scaling", scaling_init="zeros", scaling_width="3")
+    said = texts(test.warning)
+    assert "scaling_init=zeros" in said and "xavier, gpt2, torch" in said
+    assert "scaling_width=3" in said
+    assert find(test, "button_group", "scaling_init").value == "xavier"
+    assert find(test, "select_slider", "scaling_width").value == 64
+
+
+def test_a_knob_that_limits_another_takes_it_along():
+    test = lesson("scaling", scaling_width="1024")
+    find(test, "button_group", "scaling_heads").set_value(8)
+    fine(test.run())
+    assert find(test, "select_slider", "scaling_width").value == 128
+
+
+def test_the_training_of_a_page_runs_pauses_and_is_forgotten():
+    test = lesson("scaling")
+    fine(test.button(key="scaling_train").click().run())
+    trial = test.session_state["scaling trial"]
+    until(test, lambda test: all(len(run.view().loss) > 2 for run in trial.all_runs()))
+    assert {run.view().spec.model.scale for run in trial.all_runs()} == {"sqrt_d_head", "none"}
+    fine(test.button(key="scaling_pause").click().run())
+    until(test, lambda test: not trial.live)
+    # Another initialisation is another question: the old curves are not its answer.
+    find(test, "button_group", "scaling_init").set_value("gpt2")
+    fine(test.run())
+    assert "has changed" in texts(test.caption)
+    fine(test.button(key="scaling_reset").click().run())
+    assert not trial.all_runs()
+
+
+def test_a_training_can_be_taken_to_the_compare_page():
+    test = lesson("scaling", scaling_init="gpt2")
+    fine(test.button(key="scaling_compare").click().run())
+    assert test.session_state.variants == "scale=none"
+    model = test.session_state.choice.spec.model
+    assert (model.init, model.d_model, model.n_heads) == ("gpt2", 128, 1)
