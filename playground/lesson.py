@@ -19,7 +19,7 @@ from playground.view import Status
 from playground.visitor import bench as my_bench
 
 POLL = 0.5  # seconds between two looks at the runs
-MOST_BUTTONS = 6  # choices that fit into a row of buttons; more make a slider
+MOST_BUTTONS = 6  # choices that usually fit into a row of buttons
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -51,6 +51,7 @@ class Knob:
     help: str
     show: Callable[[Any], str] = str
     on_change: Callable[[], None] | None = None
+    most: int = MOST_BUTTONS  # choices that fit into a row of buttons; more make a slider
 
     def draw(self, choices: Sequence[Any] | None = None, **style: Any) -> Any:
         """Draw it and read it off.
@@ -75,7 +76,7 @@ class Knob:
         } | style  # fmt: skip
         if set(offered) == {False, True}:
             return st.toggle(value=default, **common)
-        if len(offered) <= MOST_BUTTONS:
+        if len(offered) <= self.most:
             return st.segmented_control(
                 options=offered, default=default, required=True, format_func=self._shown, **common
             )

@@ -48,7 +48,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
         help="A small model is ready; Play trains it before your eyes.",
     ):  # fmt: skip
         st.switch_page("app_pages/playground.py", query_params={})
-    st.caption(f"It trains here, on this machine: {my_bench().device.words}.")
+    st.caption(f"Computed on: {my_bench().device.words}.")
 
 st.subheader("Three questions to start with", anchor=False)
 found = scenarios.load()

@@ -23,7 +23,7 @@ HEADS = Knob(
     "scaling_heads", "Heads", (1, 2, 4, 8), 1, "With several heads d_model is wider than d_k, and dividing by √d_model is too much."
 )  # fmt: skip
 WIDTH = Knob("scaling_width", "d_k: width of a head", scaling.widths(1), 64, "How many products each score sums up.")  # fmt: skip
-SCALE = Knob("scaling_by", "Scores divided by", tuple(SCALES), "none", "√d_k is the paper's; the others are the classic mistakes.", NAMES.get)  # fmt: skip
+SCALE = Knob("scaling_by", "Scores divided by", tuple(SCALES), "none", "√d_k is the paper's; the others are the classic mistakes.", NAMES.__getitem__)  # fmt: skip
 INIT = Knob("scaling_init", "Initialisation", tuple(INITS), "xavier", "How large W_q and W_k are at first. The claim about √d_k is one about xavier.")  # fmt: skip
 LENGTH = Knob("scaling_length", "Keys", (2, 4, 8, 16, 32, 64, 128), 16, "How many keys each query chooses from.")  # fmt: skip
 

@@ -1,0 +1,69 @@
+"""The pages of the ideas in a real browser: a knob is turned, and the main picture follows."""
+
+import pytest
+from browser import Tab
+from test_browser import chromium, server, visit  # noqa: F401
+
+from playground.ideas import IDEAS
+
+pytestmark = pytest.mark.browser
+
+# Page -> the knob to turn, and to what.
+TURNS = {
+    "scaling": ("scaling_by", "√d_k"),
+}
+PICTURE = "JSON.stringify([plot.data, plot.layout.annotations, plot.layout.shapes])"
+
+
+def enter(tab: Tab, name: str) -> Tab:
+    """Open a page by its own address."""
+    tab.page.goto(f"{tab.address}/{name}")
+    tab.page.wait_for_selector(f".st-key-{name}_picture .live-plot[data-newplots]")
+    tab.rest()
+    # Streamlit first asks below the page's own address whether the server is there.
+    tab.errors = [error for error in tab.errors if "404" not in error]
+    return tab
+
+
+@pytest.fixture
+def tab(chromium, server):  # noqa: F811
+    tab = Tab(chromium, server)
+    yield tab
+    tab.close()
+    tab.check()
+
+
+@pytest.mark.parametrize("name", IDEAS)
+def test_a_knob_changes_the_main_picture(tab, name):
+    enter(tab, name)
+    knob, option = TURNS[name]
+    before = tab.plot(f"{name}_picture", PICTURE)
+    tab.select(knob, option)
+    tab.until(lambda: tab.plot(f"{name}_picture", PICTURE) != before, "the picture does not follow")
+    assert tab.link()[knob] == option
+    tab.rest()
+    assert tab.plot(f"{name}_picture", "plot.dataset.newplots") == "1", "it is not built again"
+
+
+def test_the_training_of_a_page_moves_its_curves_and_the_sidebar_is_out_of_the_way(tab):
+    enter(tab, "scaling")
+    sidebar = tab.page.locator("[data-testid=stSidebar]")
+    assert sidebar.get_attribute("aria-expanded") == "false"
+    tab.press("scaling_train")
+    lines = "plot.data.filter(t => t.y?.length > 20).length"
+    tab.until(lambda: tab.plot("scaling_loss", lines) >= 2, "no curves")
+    tab.press("scaling_pause")
+    tab.key("scaling_train").wait_for()
+
+
+def test_home_leads_to_a_scenario_and_to_an_idea(visit):  # noqa: F811
+    tab = visit()
+    tab.page.get_by_role("link", name="Home").click()
+    tab.see("Three questions to start with", "Computed on")
+    tab.page.get_by_role("link", name="Order-blind").click()
+    tab.see("What will happen?")
+    assert tab.link()["scenario"] == "order-blind"
+    tab.page.get_by_role("link", name="Home").click()
+    tab.see("One idea at a time")
+    tab.page.get_by_role("link", name="√d_k", exact=True).click()
+    tab.see("Every scale at every width")
