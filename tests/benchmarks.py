@@ -40,6 +40,7 @@ from core.tasks import TASKS, Task
 from core.tasks.base import PAD
 from core.train import Trainer
 from playground.app import app, lifespan
+from playground.ideas import IDEAS
 from playground.run import Run
 from playground.runs import RUNS, Runs
 from playground.spec import Spec
@@ -440,6 +441,33 @@ def knob_beside(count: int, repeats: int, what: str, goal: str = "") -> Iterator
     yield Row(f"knob → new figures, {what}", milliseconds(times[True]), goal)
 
 
+def benchmark_ideas(repeats: int) -> Iterator[Row]:
+    """From a turned knob to all figures on the server, on the page of each idea at its defaults.
+
+    Its first knob goes through its values: once with nothing remembered, and once more.
+    """
+    for name in IDEAS:
+        page = AppTest.from_file(str(ROOT / "playground" / "main.py"), default_timeout=60).run()
+        page.switch_page(f"app_pages/{name}.py").run()
+        module, new, again = sys.modules[f"playground.ideas.{name}"], [], []
+        with scripts_kept():
+            for i in range(4 * repeats):
+                knob = next(k for k in page.get("button_group") if k.key.startswith(f"{name}_"))
+                values = [option for option in knob.options if option != knob.formatted_values[0]]
+                knob.set_value(values[i % len(values)])
+                for function in vars(module).values():
+                    if hasattr(function, "cache_clear"):
+                        function.cache_clear()
+                new.append(seconds_per_call(page.run, 0))
+                again.append(seconds_per_call(page.run, 0))
+                assert not page.exception, page.exception
+        yield Row(
+            f"{IDEAS[name].title}: knob → new figures",
+            f"{milliseconds(new)}; what is known already {milliseconds(again)}",
+            "about 100 ms is good",
+        )
+
+
 def benchmark_crowd(repeats: int, count: int = 30) -> Iterator[Row]:
     """Many runs at once: nothing is lost on the whole, and nobody is left behind."""
     pool = Runs()
@@ -565,6 +593,7 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Row]]] = {
     "crowd": benchmark_crowd,
     "six": benchmark_six,
     "dozen": benchmark_dozen,
+    "ideas": benchmark_ideas,
     "growth": benchmark_growth,
 }
 
