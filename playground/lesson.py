@@ -27,6 +27,7 @@ def begin(name: str, claim: str) -> None:
     """Title, and what is claimed; what is measured stands below it on the page."""
     st.header(IDEAS[name].title, anchor=False)
     st.markdown(f"> {claim}")
+    st.session_state["lesson notes"] = st.container()
 
 
 def projector() -> bool:
@@ -74,7 +75,7 @@ class Knob:
             "label": self.title, "key": self.key, "help": self.help, "bind": "query-params",
             "on_change": self.on_change or "rerun",
         } | style  # fmt: skip
-        if set(offered) == {False, True}:
+        if all(isinstance(choice, bool) for choice in offered):  # 0 and 1 are no switch
             return st.toggle(value=default, **common)
         if len(offered) <= self.most:
             return st.segmented_control(
@@ -93,7 +94,7 @@ class Knob:
         text, words = st.query_params[self.key], [self.show(choice) for choice in offered]
         if text.lower() not in [word.lower() for word in words]:
             st.session_state[self.key] = self.default
-            st.warning(
+            st.session_state["lesson notes"].warning(
                 f"`{self.key}={text}`: choose one of {', '.join(words)}; "
                 f"the default {self.show(self.default)} is used."
             )
@@ -165,7 +166,7 @@ def training(
         st.switch_page("app_pages/compare.py", query_params=way)
     mine = compared.lineup == lineup
     if compared.lineup is not None and not mine:
-        st.caption("The choice above has changed: press Train to see what it says now.")
+        st.caption("The choice above has changed: press Play to see what it says now.")
     active = mine and compared.live
 
     def live() -> None:
@@ -211,7 +212,7 @@ def _transport(name: str, compared: Comparison, lineup: LineUp) -> None:
             )  # fmt: skip
         else:
             st.button(
-                "Train", key=f"{name}_train", type="primary", icon=":material/play_arrow:",
+                "Play", key=f"{name}_train", type="primary", icon=":material/play_arrow:",
                 shortcut="P", on_click=_start, args=(name, lineup),
                 help="Train all of them at once, on the same seed and the same batches.",
             )  # fmt: skip

@@ -1,1 +1,490 @@
-"""To come."""
+"""The lookup: one query followed through attention, a dictionary by hand, and one that is learnt."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import streamlit as st
+
+from core.attention import SelfAttention, attention, attention_spelled_out
+from core.config import ModelConfig, TrainConfig
+from core.tasks import TASKS
+from playground import lesson
+from playground.comparison import Series, line_up
+from playground.components import Click, live_plot
+from playground.figures.lookup import (
+    Bars,
+    dictionary_picture,
+    found_picture,
+    map_picture,
+    output_picture,
+    sentence_line,
+    vectors_picture,
+)
+from playground.figures.style import RIGHT_MARK, WRONG_MARK, Figure
+from playground.frames import Frame
+from playground.glossary import explain
+from playground.ideas import lookup
+from playground.lesson import Knob
+from playground.panels import layer_title
+from playground.spec import Spec
+
+SENTENCES = {
+    "mat": "the cat sat on the mat",
+    "cup": "the cup broke because it fell",
+    "again": "again and again and again",
+    "twelve": "one word looks at all the others and takes what it needs",
+}
+STAGES = {
+    "embed": "embed", "vectors": "q, k, v", "scores": "scores", "scaled": "× scale",
+    "masked": "mask", "weights": "softmax", "z": "weighted sum",
+}  # fmt: skip
+MAPS = ("scores", "scaled", "masked", "weights")
+SEEDS = 20
+PLACES = range(1, lookup.MOST_WORDS + 1)
+MOST_PRODUCTS, MOST_TERMS = 8, 4  # in the picture, in the formula
+PRICES = {"tea": 2, "bread": 5, "rice": 9, "cheese": 12}
+KEYS = (30, 90, 180, 270)  # degrees
+LENGTHS = (0, 0.25, 0.5, 1, 2, 4, 8, 16)
+
+MODE = Knob("lookup_mode", "Look it up", ("in a model", "by hand"), "in a model", "In the attention of a model, or in a small dictionary whose keys you set yourself.")  # fmt: skip
+WIDTH = Knob("lookup_d_model", "d_model", (4, 8, 16, 32, 64), 8, "How many numbers stand for one word.")  # fmt: skip
+HEADS = Knob("lookup_heads", "Heads", (1, 2, 4, 8), 2, "Each has d_k = d_model / heads columns of its own.")  # fmt: skip
+HEAD = Knob("lookup_head", "Shown head", tuple(range(1, 9)), 1, "Which head the pictures are of.")
+SCALED = Knob("lookup_scale", "÷ √d_k", (False, True), True, "Divide the scores by √d_k, or leave them as they are.")  # fmt: skip
+CAUSAL = Knob("lookup_causal", "Causal mask", (False, True), False, "Hide from each word what comes after it.")  # fmt: skip
+PLACED = Knob("lookup_positions", "Positions", (False, True), True, "Add sinusoidal positions to the words.")  # fmt: skip
+NUMBERS = Knob("lookup_seed", "Seed", tuple(range(SEEDS)), 0, "The seed of the initial numbers.")
+ANGLE = Knob("lookup_angle", "Query: angle", tuple(range(0, 360, 15)), 60, "Which way the query points, in degrees.")  # fmt: skip
+LENGTH = Knob("lookup_length", "Query: length", LENGTHS, 4, "How sharply it asks: the scores grow with it.", "{:g}".format)  # fmt: skip
+COUNT = Knob("lookup_entries", "Entries", (3, 4), 4, "How many keys the dictionary has.")
+STAGE = Knob("lookup_stage", "Stage", tuple(STAGES), "weights", "Follow the query, one step of the formula at a time.", STAGES.__getitem__, most=7)  # fmt: skip
+
+
+# --- choosing -------------------------------------------------------------------------------
+
+
+def sentence() -> tuple[str, ...]:
+    """The words: the visitor's own where there are any that can be used, else a prepared sentence."""
+    chosen = SENTENCE.draw(width=330)
+    own = st.text_input(
+        "Or your own words", key="lookup_words", bind="query-params", on_change=keep_places,
+        placeholder=f"{lookup.FEWEST_WORDS} to {lookup.MOST_WORDS} words",
+        help="Spaces part the words; upper and lower case are the same. Empty: the prepared sentence.",
+    )  # fmt: skip
+    words = lookup.words_of(SENTENCES[chosen])
+    if own.strip():
+        try:
+            words = lookup.words_of(own)
+        except ValueError as error:
+            st.session_state["lookup problem"] = f"{error}. The prepared sentence is used."
+    return words
+
+
+def keep_places() -> None:
+    """Another sentence calls its places otherwise: choose the same ones again, under new names."""
+    for key in ("lookup_query", "lookup_key"):
+        if key in st.session_state:
+            st.session_state[key] = int(str(st.session_state[key]).split()[0])
+
+
+def forget_own_words() -> None:
+    st.session_state.lookup_words = ""
+    keep_places()
+
+
+SENTENCE = Knob("lookup_sentence", "Sentence", tuple(SENTENCES), "mat", "Prepared sentences; their words are the tokens here.", on_change=forget_own_words)  # fmt: skip
+
+
+def place(key: str, title: str, default: int, help: str, words: Sequence[str]) -> int:
+    """Choose one of the words; counted from 0."""
+
+    def show(i: int) -> str:
+        return f"{i} {words[i - 1]}" if 1 <= i <= len(words) else str(i)
+
+    knob = Knob(key, title, tuple(PLACES), default, help, show, most=lookup.MOST_WORDS)
+    return knob.draw(PLACES[: len(words)]) - 1
+
+
+def go(step: int, stage: str) -> None:
+    names = list(STAGES)
+    st.session_state.lookup_stage = names[names.index(stage) + step]
+
+
+def choose_cell(click: Click) -> None:
+    if click.trace == 0:
+        st.session_state.lookup_query, st.session_state.lookup_key = (
+            round(click.y) + 1,
+            round(click.x) + 1,
+        )
+
+
+def new_numbers() -> None:
+    st.session_state.lookup_seed = (st.session_state.get("lookup_seed", 0) + 1) % SEEDS
+
+
+# --- in a model -----------------------------------------------------------------------------
+
+
+def in_a_model(words: Sequence[str]) -> None:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        d_model = WIDTH.draw(width="content")
+        n_heads = HEADS.draw([n for n in HEADS.choices if d_model % n == 0], width="content")
+        head = HEAD.draw(range(1, n_heads + 1), width=200 if n_heads > 6 else "content") - 1
+        switches = [knob.draw() for knob in (SCALED, CAUSAL, PLACED)]
+        seed = NUMBERS.draw(width=150)
+        st.button(
+            "New numbers", key="lookup_new", icon=":material/casino:", on_click=new_numbers,
+            help="Initialise the model from the next seed.",
+        )  # fmt: skip
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        query = place("lookup_query", "Query: who looks", 6, "The word whose output is computed. A click on a map chooses it too.", words)  # fmt: skip
+        key = place("lookup_key", "Key: what is looked at", 2, "The word whose arithmetic is shown. A click on a map chooses it too.", words)  # fmt: skip
+    with st.container(horizontal=True, vertical_alignment="center"):
+        stage = STAGE.draw(label_visibility="collapsed")
+        names = list(STAGES)
+        for label, step, end, icon, shortcut in (
+            ("Back", -1, names[0], "arrow_back", "B"),
+            ("Next", 1, names[-1], "arrow_forward", "N"),
+        ):
+            st.button(
+                label, key=f"lookup_{label.lower()}", icon=f":material/{icon}:", on_click=go, args=(step, stage),
+                disabled=stage == end, shortcut=shortcut, type="primary" if step > 0 else "secondary",
+                help="One stage back." if step < 0 else "The next stage.",
+            )  # fmt: skip
+    found = lookup.look(words, d_model, n_heads, *switches, seed)
+    one = lookup.Meeting(found, head, query, key)
+    line = sentence_line(words, found.weights[head, query], found.hidden[query], query)
+    st.html(
+        '<div style="display: flex; flex-wrap: wrap; gap: 0.2rem 1.2rem; align-items: center">'
+        f'{line}<div role="status" style="flex: 1 1 24rem">{explain(said(one, stage))}</div></div>'
+    )
+    clicks = {"on_click": choose_cell} if stage in MAPS else {}
+    live_plot(picture(one, stage), key="lookup_picture", **clicks)
+    arithmetic(one)
+    if stage == "z":
+        summed(one)
+    remarks(one)
+    lesson.source(attention_spelled_out, SelfAttention.forward)
+
+
+def big() -> dict[str, int | bool]:
+    """Height and size of letters of a figure."""
+    projector = lesson.projector()
+    return {"projector": projector, "height": 560 if projector else 345}
+
+
+def picture(one: lookup.Meeting, stage: str) -> Figure:
+    """The figure of a stage."""
+    found, head, query, key = one
+    words, shared = found.words, big()
+    if stage == "embed":
+        panels = {
+            f"its own vector (× √{found.x.shape[1]})": found.token,
+            "its position": found.place,
+            "x": found.x,
+        }
+        return vectors_picture(panels, words, marks=dict.fromkeys(panels, query), signs="+=", **shared)  # fmt: skip
+    if stage == "vectors":
+        panels = {f"{name} = x·W_{name}": getattr(found, name)[head] for name in "qkv"}
+        marks = zip(panels, (query, key, key), strict=True)
+        return vectors_picture(panels, words, marks=dict(marks), **shared)
+    if stage == "z":
+        blend = lookup.blend(found, head, query)
+        return output_picture(
+            found.v[head], found.weights[head, query], found.z[head, query], words, found.hidden[query],
+            points=blend.points, at=blend.z, axes=blend.axes, outline=blend.outline, **shared,
+        )  # fmt: skip
+    return map_picture(
+        getattr(found, stage)[head], words, bars(one, stage),
+        stage=stage, hidden=found.hidden, query=query, key=key, **shared,
+    )  # fmt: skip
+
+
+def bars(one: lookup.Meeting, stage: str) -> Bars:
+    """What stands beside the map of a stage."""
+    found, head, query, key = one
+    words, gone = found.words, found.hidden[query]
+    if stage == "scores":
+        return products(one)
+    values = np.where(gone, np.nan, found.weights[head, query] if stage == "weights" else found.scaled[head, query])  # fmt: skip
+    if stage == "scaled":
+        before, after = found.scores[head, query], found.scaled[head, query]
+        texts = [f"{short(b)} → {short(a)}" for b, a in zip(before, after, strict=True)]
+        heading = f"each score of “{words[query]}” × {found.scale:.3g}"
+        return Bars(heading, words, after.tolist(), texts, key, before.tolist())
+    if stage == "masked":
+        labels = [f"{word}: hidden" if g else word for word, g in zip(words, gone, strict=True)]
+        heading = f"“{words[query]}” may see {int((~gone).sum())} of {len(words)} keys"
+        return Bars(heading, labels, values.tolist(), [short(x) for x in values], key)
+    cells = [lookup.Meeting(found, head, query, j).cell() for j in range(len(words))]
+    labels = [f"{word}: {'hidden' if c.hidden else f'exp({short(c.scaled)}) = {number(c.power)}'}" for word, c in zip(words, cells, strict=True)]  # fmt: skip
+    texts = ["0" if c.hidden else f"{c.weight:.3f}" for c in cells]
+    return Bars(f"each divided by their sum, {number(cells[key].total)}", labels, values.tolist(), texts, key)  # fmt: skip
+
+
+def products(one: lookup.Meeting) -> Bars:
+    """q·k of one cell, product by product."""
+    found, head, query, key = one
+    q, k, cell = found.q[head, query], found.k[head, key], one.cell()
+    shown = lookup.largest(cell.products, MOST_PRODUCTS)
+    labels = [f"{i + 1}:  {short(q[i])} × {short(k[i])}" for i in shown]
+    values = cell.products[shown].tolist()
+    if others := found.d_head - len(shown):
+        labels.append(f"the other {others}")
+        values.append(cell.score - sum(values))
+    labels.append("sum")
+    values.append(cell.score)
+    heading = f"q(“{found.words[query]}”) · k(“{found.words[key]}”), d_k = {found.d_head}"
+    return Bars(heading, labels, values, [short(value) for value in values], len(values) - 1)
+
+
+def short(value: float) -> str:
+    """Two digits after the point, and a minus as long as a plus."""
+    return f"{value:.2f}".replace("-", "−")
+
+
+def number(value: float) -> str:
+    """A positive number of any size."""
+    if 0.01 <= value < 1e6:
+        return f"{value:.2f}" if value < 1000 else f"{value:.0f}"
+    return f"{value:.2g}"
+
+
+def said(one: lookup.Meeting, stage: str) -> str:
+    """The stage in one or two sentences, with the numbers of the picture."""
+    found, head, query, key = one
+    words, asks, offers = found.words, found.words[query], found.words[key]
+    weights, seen = found.weights[head, query], int((~found.hidden[query]).sum())
+    best = int(weights.argmax())
+    if stage == "embed":
+        place = "plus one that says where it stands" if found.place.any() else "and nothing that says where it stands"  # fmt: skip
+        return f"“{asks}” becomes {found.x.shape[1]} numbers: its own vector, the same wherever the word stands, {place}."  # fmt: skip
+    if stage == "vectors":
+        return f"Three matrices make three vectors of {found.d_head} numbers from each x: the query asks, the key is compared with it, the value is handed over."  # fmt: skip
+    if stage == "scores":
+        return f"The score of “{asks}” for “{offers}” is the sum of {counted(found.d_head, 'product')}: {short(found.scores[head, query, key])}."  # fmt: skip
+    if stage == "scaled":
+        reach = f"the scores of “{asks}” reach over {np.ptp(found.scaled[head, query]):.2f}"
+        if found.scale == 1:
+            return f"Nothing is divided here: {reach}."
+        return f"Divided by √d_k = √{found.d_head}, {reach} instead of {np.ptp(found.scores[head, query]):.2f}. Their order stays."  # fmt: skip
+    if stage == "masked":
+        if seen == len(words):
+            return f"Nothing is hidden from “{asks}”: it sees all {seen} keys."
+        return f"The causal mask hides the {counted(len(words) - seen, 'key')} after “{asks}”: a hugely negative number is added to the scores there."  # fmt: skip
+    if stage == "weights":
+        even = f", where an even look would give {1 / seen:.0%}" if seen > 1 else ": it sees no other key"  # fmt: skip
+        return f"“{asks}” gives {weights[best]:.0%} of its weight to “{words[best]}”{even}. The row sums to {weights.sum():.3f}."  # fmt: skip
+    blend = lookup.blend(found, head, query)
+    return (
+        f"z is a weighted mean of {counted(seen, 'value')}, so it lies in their hull from whichever side one looks. "
+        f"Measured: between the smallest and the largest of them in {blend.inside} of {counted(found.d_head, 'dimension')}."
+    )  # fmt: skip
+
+
+def counted(n: int, thing: str) -> str:
+    return f"{n} {thing}{'s' * (n != 1)}"
+
+
+def arithmetic(one: lookup.Meeting) -> None:
+    """The formula, and the chosen cell worked out."""
+    cell, scale = one.cell(), one.found.scale
+    root = r"\frac{q\,k^\top}{\sqrt{d_k}}" if scale != 1 else r"q\,k^\top"
+    lesson.formula(
+        rf"z = \mathrm{{softmax}}\left({root}\right) v:",
+        rf"q \cdot k = \sum_i q_i k_i = {sum_of(cell.products)} = {cell.score:.2f}",
+    )
+    power = r"e^{-\infty} = 0" if cell.hidden else rf"e^{{{cell.score:.2f} \times {scale:.3g}}} = e^{{{cell.scaled:.2f}}} = {tex(cell.power)}"  # fmt: skip
+    st.latex(
+        rf"{power},\qquad \sum_{{\text{{keys}}}} e^{{…}} = {tex(cell.total)},\qquad "
+        rf"\text{{weight}} = \frac{{{tex(cell.power)}}}{{{tex(cell.total)}}} = {cell.weight:.3f}"
+    )
+
+
+def summed(one: lookup.Meeting) -> None:
+    """The first dimension of the output worked out."""
+    found, head, query, _ = one
+    parts = found.weights[head, query].astype(float) * found.v[head, :, 0]
+    st.latex(
+        rf"z_1 = \sum_j w_j v_{{j1}} = {sum_of(parts[~found.hidden[query]])} = {found.z[head, query, 0]:.2f}"
+    )
+
+
+def sum_of(terms: np.ndarray) -> str:
+    """A sum in TeX: the largest terms, and the others in one."""
+    shown = lookup.largest(terms, MOST_TERMS)
+    written = [f"{terms[i]:.2f}" for i in shown]
+    if others := len(terms) - len(shown):
+        rest = terms.sum() - terms[shown].sum()
+        written.append(rf"\underbrace{{{rest:.2f}}}_{{\text{{the other {others}}}}}")
+    return " + ".join(written).replace("+ -", "- ")
+
+
+def tex(value: float) -> str:
+    mantissa, _, exponent = number(value).partition("e")
+    return mantissa + (rf" \cdot 10^{{{int(exponent)}}}" if exponent else "")
+
+
+def remarks(one: lookup.Meeting) -> None:
+    """What is easily misread, and what a repeated word shows."""
+    found, head, query, _ = one
+    notes = [
+        "The model is untrained: who looks at whom is chance here. The arithmetic is that of every transformer."
+    ]
+    if pair := lookup.twins(found.words):
+        first, second = pair
+        apart = np.abs(found.k[head, first] - found.k[head, second]).max()
+        same = f"“{found.words[first]}” stands at {first + 1} and {second + 1}, with one and the same vector"
+        if apart > lookup.ROUNDING:
+            notes.append(
+                f"{same}. Only the positions make its two keys differ, by up to {apart:.2f}."
+            )
+        else:
+            seen = ~found.hidden[query]
+            both = seen[first] and seen[second]
+            alike = f"; every query that sees both gives them the same weight, here {found.weights[head, query, first]:.3f}" if both else ""  # fmt: skip
+            notes.append(f"{same}. Without positions its two keys are equal too{alike}.")
+    for note in notes:
+        st.caption(note)
+
+
+# --- by hand --------------------------------------------------------------------------------
+
+
+def preset(angle: float, length: float) -> None:
+    st.session_state.lookup_angle, st.session_state.lookup_length = int(angle), length
+
+
+def by_hand() -> None:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        count = COUNT.draw(width="content")
+        names, prices = list(PRICES)[:count], tuple(map(float, list(PRICES.values())[:count]))
+        angles = tuple(
+            Knob(f"lookup_key_{i + 1}", f"Key of {name}", tuple(range(0, 360, 30)), KEYS[i], f"Which way the key of {name} points, in degrees.").draw(width=230)
+            for i, name in enumerate(names)
+        )  # fmt: skip
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        angle = ANGLE.draw(width=330)
+        length = LENGTH.draw(width=330)
+        for label, help, way in (
+            ("Sharp lookup", f"A long query along the key of {names[0]}.", (angles[0], 16)),
+            ("Blend", f"A long query between the keys of {names[0]} and {names[1]}.", (lookup.between(*angles[:2]), 16)),
+            ("No match", "A query too short to fit any key.", (angle, 0.25)),
+        ):  # fmt: skip
+            st.button(
+                label,
+                key=f"lookup_{label.split()[0].lower()}",
+                help=help,
+                on_click=preset,
+                args=way,
+            )
+    answer = lookup.ask(angles, prices, float(angle), float(length))
+    st.markdown(explain(answered(answer, names)), unsafe_allow_html=True)
+    figure = dictionary_picture(
+        names, angles, prices, answer.weights, angle=angle, length=length, result=answer.result,
+        mean=answer.mean, **big(),
+    )  # fmt: skip
+    live_plot(figure, key="lookup_picture")
+    products = " + ".join(
+        rf"{weight:.3f} \times {price:g}" for weight, price in zip(answer.weights, prices, strict=True)
+    )  # fmt: skip
+    lesson.formula(
+        r"z = \mathrm{softmax}\left(\frac{q\,k^\top}{\sqrt{2}}\right) v",
+        rf"= {products} = {answer.result:.2f}",
+    )
+    scores = ", ".join(
+        f"{name} {short(score)}" for name, score in zip(names, answer.scores, strict=True)
+    )
+    st.caption(
+        f"Scores: {scores}. A dictionary of Python answers with one value or says that the key is missing. "
+        "Softmax never says “not found”: with no match at all it returns the mean of all values, "
+        f"here {answer.mean:.2f}."
+    )
+    lesson.source(attention, attention_spelled_out)
+
+
+def answered(answer: lookup.Answer, names: Sequence[str]) -> str:
+    """What the dictionary did, in one sentence."""
+    order = sorted(range(len(names)), key=lambda i: -answer.weights[i])
+    first, second = order[:2]
+    top, even = answer.weights[first], 1 / len(names)
+    result = f"The answer is {answer.result:.2f}"
+    if top < 1.4 * even:
+        return f"{result}, the mean of all values {answer.mean:.2f}: no key stands out (the best gets {top:.0%}, an even look is {even:.0%}), yet an answer comes."  # fmt: skip
+    if answer.scores[first] <= 0:
+        return f"{result}: no key fits, all scores are 0 or below, yet {names[first]} gets {top:.0%} of the weight for being the least bad."  # fmt: skip
+    if top > 0.9:
+        return f"{result}: {names[first]} gets {top:.1%} of the weight, nearly as in a dictionary."
+    return f"{result}: a blend, mostly of {names[first]} ({top:.0%}) and {names[second]} ({answer.weights[second]:.0%})."  # fmt: skip
+
+
+# --- learnt ---------------------------------------------------------------------------------
+
+
+def found_keys(series: tuple[Series, ...]) -> None:
+    """The attention of each run on the task's question, and whether the query has found its key."""
+    maps, titles, notes = [], [], []
+    for line, label in zip(series, LEARNT, strict=False):
+        view = line.views[0]
+        if view is None or not view.frames:
+            continue
+        frame = view.frames[-1]
+        for name, looked in frame.attention.items():
+            maps.append(looked.stages["weights"][0])
+            titles.append(f"{label}: {layer_title(name)}, step {frame.step}")
+        notes.append(f"**{label}**: {learnt(frame)}")
+    if not maps or not all(np.isfinite(one).all() for one in maps):
+        return
+    tokens = looked.key_tokens
+    figure = found_picture(
+        maps, titles, tokens, looked.hidden, value=lookup.asked(tokens),
+        height=520 if lesson.projector() else 330, projector=lesson.projector(),
+    )  # fmt: skip
+    live_plot(figure, key="lookup_found")
+    st.markdown("\n".join(f"- {note}" for note in notes))
+
+
+def learnt(frame: Frame) -> str:
+    """Where the last query of a model looks, what it answers, and what its first block does."""
+    looks = list(frame.attention.values())
+    first, last = looks[0], looks[-1]
+    tokens, row, answer = last.key_tokens, last.stages["weights"][0][-1], frame.predictions[-1]
+    at = lookup.asked(tokens)
+    others = ", ".join(f"“{tokens[i]}” {row[i]:.0%}" for i in range(1, len(tokens) - 2, 2))
+    said = (
+        f"asked for “{tokens[-1]}”, its last block gives “{tokens[at]}” {row[at]:.0%} of the weight (the values in the row: {others}); "
+        f"it answers “{answer.tokens[0]}” with probability {answer.probabilities[0]:.2f}, {RIGHT_MARK + ' right' if answer.right else WRONG_MARK + ' wrong'}."
+    )  # fmt: skip
+    if first is not last:
+        said += f" In its first block each value looks at the letter before it with {lookup.tie(first.stages['weights'][0]):.0%} of its weight, on average."
+    return said
+
+
+lesson.begin(
+    "lookup",
+    "Attention is a lookup: a query is compared with every key, and the answer is a blend of the values.",
+)
+with st.container(gap="xsmall"):
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        mode = MODE.draw(width="content")
+        words = sentence() if mode == "in a model" else ()
+    if problem := st.session_state.pop("lookup problem", None):
+        st.error(problem)
+    if mode == "in a model":
+        in_a_model(words)
+    else:
+        by_hand()
+
+LEARNT = ("two blocks", "one block")
+task = TASKS["recall"]()
+base = Spec(ModelConfig.for_task(task, n_heads=1), task, TrainConfig(steps=400))
+lesson.training(
+    "lookup",
+    "A lookup that is learnt: pairs of a letter and a value, then one letter; answer with its value. Letter "
+    "and value are two tokens, so one block has to tie them together before another can look the value up. Does one block do? "
+    f"Who knows the four values but not which is asked for loses {lookup.loss_of_a_guess(task):.2f} at best.",
+    line_up(base, [(("n_layers", 1),)]),
+    LEARNT,
+    after=found_keys,
+)
+lesson.onwards("lookup")
