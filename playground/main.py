@@ -52,8 +52,8 @@ PROJECTOR = "html { font-size: 21px; }"
 st.set_page_config("Transformer playground", page_icon=ICON, layout="wide")
 replaced = controls.check_link()
 page = st.navigation({"": PAGES, "Ideas": LESSONS}, position="top")
-if page in LESSONS or page is PAGES[0]:  # they have knobs of their own, or none
-    st.set_page_config(initial_sidebar_state="collapsed")
+of_its_own = page in LESSONS or page is PAGES[0]  # it has knobs of its own, or none
+st.set_page_config(initial_sidebar_state="collapsed" if of_its_own else "auto")
 with st.sidebar:
     projector = st.toggle(
         "Projector", key="projector", bind="query-params",
