@@ -93,10 +93,10 @@ def numbers(bench: Workbench, view: View | None, frame: Frame) -> None:
     cells = {
         "Step": (f"{done} / {spec.training.steps}", "Optimiser steps done, of all."),
         "Training loss": (
-            f"{np.mean(recent):.3f}" if len(recent) else "–",
+            in_nats(float(np.mean(recent))) if len(recent) else "–",
             f"Nats per scored token, mean of the last {RECENT} steps.",
         ),
-        "Validation loss": (f"{frame.loss:.3f}", "On examples that training never draws."),
+        "Validation loss": (in_nats(frame.loss), "On examples that training never draws."),
         "Accuracy": (
             f"{frame.accuracy:.1%}",
             "Share of the scored validation tokens that are right.",
@@ -115,6 +115,11 @@ def numbers(bench: Workbench, view: View | None, frame: Frame) -> None:
     }
     for column, (label, (value, help)) in zip(st.columns(len(cells)), cells.items(), strict=True):
         column.metric(label, value, help=help)
+
+
+def in_nats(loss: float) -> str:
+    """A loss with three digits after the point; one that blows up by its power of ten."""
+    return f"{loss:.3f}" if loss < 1000 else f"{loss:.1e}"
 
 
 def curve(label: str, view: View, colour: int, ghost: bool = False) -> Curve:

@@ -167,6 +167,16 @@ def test_chance_lines_and_floor_are_level_and_labelled():
     assert labels[1:4] == ["uniform guess 2.485", "blind guess 2.303", "floor 0.500"]
 
 
+def test_where_a_huge_loss_presses_the_lines_together_one_label_stands_for_them():
+    wild = Curve("run", [1, 2, 3], [2.0, math.inf, 1e6])
+    shared = {"chance": (2.5, 2.3), "floor": 0.5}
+    for log, count in ((False, 1), (True, 3)):
+        notes = loss_chart([wild], **shared, log=log)["layout"]["annotations"]
+        named = [n["text"] for n in notes if n["text"].split()[0] in ("uniform", "blind", "floor")]
+        assert len(named) == count
+    assert len(loss_chart([wild])["layout"]["annotations"]) == 1
+
+
 def test_labels_stand_at_their_lines_on_a_log_axis():
     figure = loss_chart([run()], chance=(10.0, 1.0), log=True)
     uniform = next(n for n in figure["layout"]["annotations"] if n["text"].startswith("uniform"))

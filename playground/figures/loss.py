@@ -48,6 +48,10 @@ class Curve:
     ghost: bool = False
 
 
+# A loss so many times chance presses all reference lines into one: one label is enough for them.
+CROWDED = 12
+
+
 def smooth(values: ArrayLike, factor: float = SMOOTHING) -> np.ndarray:
     """Exponential moving average, corrected for its start at zero; non-finite values are skipped.
 
@@ -95,6 +99,12 @@ def loss_chart(
     last = max([s for c in curves for s in (*c.steps[-1:], *c.val_steps[-1:])], default=0)
     end = max(total_steps or 0, last, 1)
     lines = _reference_lines(chance, floor)
+    highest = max(
+        (float(np.nanmax(finite([0, *c.loss, *c.val_loss]))) for c in curves), default=0.0
+    )
+    crowded = not log and highest > CROWDED * max(
+        (value for _, value, _ in lines), default=math.inf
+    )
     data += [reference_line(value, end, projector) for _, value, _ in lines]
 
     layout = base_layout(_alt(curves, chance, floor, marks), height, projector, f"loss {log}")
@@ -113,7 +123,7 @@ def loss_chart(
         "annotations": [step_label(projector)]
         + [
             reference_label(label, value, projector, side=side, log=log)
-            for label, value, side in lines
+            for label, value, side in (lines[:1] if crowded else lines)
         ]
         + [_mark_label(i, step, text, end, size) for i, (step, text) in enumerate(marks)],
     }
