@@ -1,1 +1,211 @@
-"""To come."""
+"""Heads: one width split among several lookups, what each looks at, and what it is worth."""
+
+from dataclasses import replace
+
+import numpy as np
+import streamlit as st
+
+from core.attention import SelfAttention, merge_heads, split_heads
+from core.config import ModelConfig, TrainConfig
+from core.tasks import TASKS
+from playground import lesson
+from playground.comparison import Series, line_up
+from playground.components import live_plot
+from playground.figures import attention_maps
+from playground.figures.heads import diversity_chart, head_table, split_picture
+from playground.frames import Frame
+from playground.glossary import explain
+from playground.ideas import heads
+from playground.lesson import Knob
+from playground.panels import frame_at
+from playground.spec import Spec
+from playground.view import View
+
+COUNTS = (1, 2, 4, 8)
+PATIENCE = 5.0  # seconds to wait for the weights of a run that rests
+SPARE = 0.05  # nats: a head that costs less can hardly be missed
+MAPS_WIDTH, MAP_ROW = 1150, 265  # pixels
+
+WIDTH = Knob("heads_d_model", "d_model", (16, 32, 64, 128), 64, "Width of the residual stream: the numbers that are split.")  # fmt: skip
+COUNT = Knob("heads_count", "Heads", COUNTS, 4, "Into how many lookups the width is split.")
+WHICH = Knob("heads_which", "Which head", tuple(range(1, max(COUNTS) + 1)), 2, "The head whose part of W_q is marked.")  # fmt: skip
+LAYERS = Knob("heads_layers", "Layers", (1, 2, 3), 2, "How many blocks; each has as many heads.")
+TASK = Knob("heads_task", "Task", heads.tasks(), "reverse", "What the model below learns, and what its heads can be good for.")  # fmt: skip
+
+
+def counted(n_heads: int) -> str:
+    return f"{n_heads} head{'s' * (n_heads != 1)}"
+
+
+def what_is_split(found: heads.Split, which: int, config: ModelConfig) -> str:
+    """What the picture says, in two sentences."""
+    rows = heads.rows_of(which - 1, found.d_head)
+    return (
+        f"Head {which} of {config.n_heads} makes its query from rows {rows.start} to {rows.stop - 1} "
+        f"of one {config.d_model} × {config.d_model} matrix: {found.d_head} numbers of {config.d_model}. "
+        f"Split another way it stays the same matrix, so the model has {config.n_parameters:,} "
+        "parameters with any number of heads; what grows is the number of attention maps."
+    )
+
+
+def look(frames: tuple[Frame, ...], spec: Spec, view: View | None) -> None:
+    """What every head looks at, now or at a step scrubbed to, and what it is worth."""
+    total = spec.training.steps
+    step = None
+    if len(frames) > 1:
+        step = st.slider(
+            "Attention at step", 0, total, total, key="heads_step",
+            help="Drag back through training; the right end follows the run.",
+        )  # fmt: skip
+    frame = frame_at(frames, step, total)
+    found = heads.jobs_of(frame)
+    each = [(layer, head) for layer in range(len(found)) for head in range(spec.model.n_heads)]
+    names = [f"layer {layer + 1}, head {head + 1}" for layer, head in each]
+    best = [found[layer].best(head) for layer, head in each]
+    maps = list(frame.attention.values())
+    figure = attention_maps(
+        np.concatenate([attention.stages["weights"] for attention in maps]),
+        maps[0].query_tokens, maps[0].key_tokens, hidden=maps[0].hidden, titles=names,
+        selected=st.session_state.heads_which - 1, columns=spec.model.n_heads,
+        width=MAPS_WIDTH, height=min(MAP_ROW, MAPS_WIDTH // spec.model.n_heads + 25) * len(found) + 80, projector=lesson.projector(),
+    )  # fmt: skip
+    live_plot(figure, key="heads_maps")
+    worth = ablation(view)
+    left, right = (
+        st.columns([3, 1], gap="medium")
+        if not lesson.projector()
+        else (st.container(), st.container())
+    )
+    with left:
+        figure = head_table(
+            names, found[0].names, np.concatenate([layer.measured for layer in found]),
+            found[0].even, [name for name, _ in best],
+            None if worth is None else worth.rise.flatten().tolist(),
+            projector=lesson.projector(),
+        )  # fmt: skip
+        live_plot(figure, key="heads_table")
+    with right:
+        apart = np.array([heads.diversity(frame) for frame in frames]).T
+        figure = diversity_chart(
+            [frame.step for frame in frames],
+            {f"layer {i + 1}": line.tolist() for i, line in enumerate(apart)},
+            shown=frame.step, total_steps=total, projector=lesson.projector(),
+        )  # fmt: skip
+        live_plot(figure, key="heads_diversity")
+    said = f"{what_they_do(frame, best, worth, names)} {how_they_part(frames[0], frame, apart)}"
+    st.markdown(explain(said), unsafe_allow_html=True)
+    st.caption(
+        "Left: mean weight on the keys of each kind, over the queries that have one, in the example "
+        f"above. A head gets a name from {heads.CLEAR:.0%} of the way between an even look and all "
+        "of the weight. Middle: z of that head set to 0, on validation rows. Right: mean "
+        "Jensen–Shannon divergence between the weights of two heads, as a share of ln 2."
+    )
+
+
+def what_they_do(
+    frame: Frame,
+    best: list[tuple[str, float]],
+    worth: heads.Ablation | None,
+    names: list[str],
+) -> str:
+    """How many heads can be named, and which one the model cannot do without."""
+    clear = [(name, *found) for name, found in zip(names, best, strict=True) if found[0] != heads.NO_PATTERN]  # fmt: skip
+    said = f"At step {frame.step}, {len(clear)} of {counted(len(names))} can be named by what they look at"
+    if clear:
+        name, job, weight = max(clear, key=lambda item: item[2])
+        said += f"; the clearest is {name}, with {weight:.0%} of its weight on {job}"
+    if worth is None:
+        return f"{said}."
+    rise = worth.rise.flatten()
+    most, spare = int(rise.argmax()), int((rise < SPARE).sum())
+    said += (
+        f". The loss on validation rows is {worth.loss:.3f} at step {worth.step}, and "
+        f"{worth.loss + rise[most]:.3f} without {names[most]}"
+    )
+    if not spare:
+        return f"{said}; none could go for less than {SPARE} nats."
+    return f"{said}; {spare} of {len(names)}, each alone, could go for less than {SPARE} nats."
+
+
+def how_they_part(first: Frame, frame: Frame, apart: np.ndarray) -> str:
+    """Whether training has made the heads of each layer look at different things."""
+    if first is frame or not np.isfinite(apart).all():
+        return ""
+    now, before = heads.diversity(frame), apart[:, 0]
+    layers = ", ".join(
+        f"{after:.2f} in layer {i + 1} ({was:.2f} before)"
+        for i, (was, after) in enumerate(zip(before, now, strict=True))
+    )
+    less = sum(after < was for was, after in zip(before, now, strict=True))
+    said = {0: "more different", len(now): "more alike"}.get(
+        less, "in part more alike, in part more different"
+    )
+    return f"Training has made the heads of a layer {said}: their diversity is {layers}."
+
+
+def ablation(view: View | None) -> heads.Ablation | None:
+    """What each head is worth, once the run rests; kept until it goes on."""
+    if view is None or view.live or not len(view.loss):
+        return None
+    now, kept = (view.spec, len(view.loss)), st.session_state.get("heads ablation")
+    if kept and kept[0] == now:
+        return kept[1]
+    runs = lesson.trial("heads").all_runs()
+    run = next((run for run in runs if run.view().spec == view.spec), None)
+    try:
+        found = heads.ablation_of(run.checkpoint(), PATIENCE) if run else None
+    except (TimeoutError, ValueError):
+        return None
+    st.session_state["heads ablation"] = (now, found)
+    return found
+
+
+lesson.begin(
+    "heads",
+    "Several heads let a model look at several places at once; each of them specialises.",
+)
+with st.container(horizontal=True, vertical_alignment="bottom"):
+    task = TASKS[TASK.draw(width="content")]()
+    n_layers = LAYERS.draw(width="content")
+    d_model = WIDTH.draw(width="content")
+    n_heads = COUNT.draw(width="content")
+    which = WHICH.draw(tuple(range(1, n_heads + 1)), width="content" if n_heads < 8 else 330)
+
+config = ModelConfig.for_task(task, d_model=d_model, n_heads=n_heads, n_layers=n_layers)
+found = heads.split(config, task)
+st.markdown(explain(what_is_split(found, which, config)), unsafe_allow_html=True)
+figure = split_picture(
+    found.w_q, found.x, found.q, which - 1,
+    {h: replace(config, n_heads=h).n_parameters for h in COUNTS}, found.token, projector=lesson.projector(),
+)  # fmt: skip
+live_plot(figure, key="heads_picture")
+rows = heads.rows_of(which - 1, found.d_head)
+lesson.formula(
+    r"q_i = W^Q_i\, x,\quad d_k = d_\mathrm{model}/h,",
+    rf"d_k = {d_model}/{n_heads} = {found.d_head},\quad q_{{{which}}} = W^Q[{rows.start}{{:}}{rows.stop}]\,x,\quad "
+    rf"h\, d_k\, d_\mathrm{{model}} = {n_heads}\cdot{found.d_head}\cdot{d_model} = {d_model**2}",
+)  # fmt: skip
+lesson.source(SelfAttention, split_heads, merge_heads)
+
+other = 1 if n_heads > 1 else 8
+base = Spec(config, task, TrainConfig())
+lineup = line_up(base, [(("n_heads", other),)])
+
+
+def after(series: tuple[Series, ...]) -> None:
+    view = series[0].views[0]
+    look(view.frames or (heads.first_look(config, task),), base, view)
+
+
+lesson.training(
+    "heads",
+    f"The same width, the same parameters, the same batches: {counted(n_heads)} against "
+    f"{counted(other)}. `reverse` needs one look for each answer; `sort` has to weigh many symbols "
+    "against each other. In which of them do several heads pay?",
+    lineup,
+    [counted(n_heads), counted(other)],
+    after,
+)
+if lesson.trial("heads").lineup != lineup:
+    look((heads.first_look(config, task),), base, None)
+lesson.onwards("heads")
