@@ -114,7 +114,7 @@ def attention_maps(
         if chosen:
             layout["shapes"].append(_frame(suffix, size))
         if gaps[head].any():
-            layout["images"].append(_hatch(suffix, queries, keys))
+            layout["images"].append(hatch(suffix, queries, keys))
     label = {"standoff": 2, "font": {"size": size.small}}
     layout[f"xaxis{grid.bottom_left}"]["title"] = label | {"text": "key"}
     layout[f"yaxis{grid.bottom_left}"]["title"] = label | {"text": "query"}
@@ -177,7 +177,7 @@ def attention_map(
     if title:
         layout["title"] = {"text": escape(title), "x": 0.5, "font": {"size": size.font}}
     if gaps.any():
-        layout["images"] = [_hatch("", queries, keys)]
+        layout["images"] = [hatch("", queries, keys)]
     return {"data": [trace], "layout": layout}
 
 
@@ -343,7 +343,7 @@ def _frame(suffix: str, size: Sizes) -> dict[str, Any]:
     }
 
 
-def _hatch(suffix: str, queries: int, keys: int) -> dict[str, Any]:
+def hatch(suffix: str, queries: int, keys: int) -> dict[str, Any]:
     """Stripes under the map, seen through the cells that the mask leaves empty."""
     stripe = max(queries, keys) / 24
     source = (
