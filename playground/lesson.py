@@ -92,12 +92,17 @@ class Knob:
         if self.key in st.session_state or self.key not in st.query_params:
             return
         text, words = st.query_params[self.key], [self.show(choice) for choice in offered]
-        if text.lower() not in [word.lower() for word in words]:
-            st.session_state[self.key] = self.default
-            st.session_state["lesson notes"].warning(
-                f"`{self.key}={text}`: choose one of {', '.join(words)}; "
-                f"the default {self.show(self.default)} is used."
-            )
+        if text in words:
+            return
+        alike = {word.lower(): choice for word, choice in zip(words, offered, strict=True)}
+        if text.lower() in alike:
+            st.session_state[self.key] = alike[text.lower()]
+            return
+        st.session_state[self.key] = self.default
+        st.session_state["lesson notes"].warning(
+            f"`{self.key}={text}`: choose one of {', '.join(words)}; "
+            f"the default {self.show(self.default)} is used."
+        )
 
 
 def _nearest(offered: Sequence[Any], wish: Any) -> Any:

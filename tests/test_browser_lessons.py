@@ -10,7 +10,14 @@ pytestmark = pytest.mark.browser
 
 # Page -> the knob to turn, and to what.
 TURNS = {
+    "lookup": ("lookup_d_model", "16"),
     "scaling": ("scaling_by", "√d_k"),
+    "heads": ("heads_count", "8"),
+    "order": ("order_kind", "rotary"),
+    "masks": ("masks_kind", "none"),
+    "depth": ("depth_norm", "none"),
+    "block": ("block_ff", "8"),
+    "tricks": ("tricks_which", "Tying"),
 }
 PICTURE = "JSON.stringify([plot.data, plot.layout.annotations, plot.layout.shapes])"
 
@@ -23,6 +30,11 @@ def enter(tab: Tab, name: str) -> Tab:
     # Streamlit first asks below the page's own address whether the server is there.
     tab.errors = [error for error in tab.errors if "404" not in error]
     return tab
+
+
+def sidebar(tab: Tab) -> bool:
+    """Whether the knobs of the Playground are in view."""
+    return tab.page.locator("[data-testid=stSidebar]").bounding_box()["x"] >= 0
 
 
 @pytest.fixture
@@ -47,8 +59,7 @@ def test_a_knob_changes_the_main_picture(tab, name):
 
 def test_the_training_of_a_page_moves_its_curves_and_the_sidebar_is_out_of_the_way(tab):
     enter(tab, "scaling")
-    sidebar = tab.page.locator("[data-testid=stSidebar]")
-    assert sidebar.get_attribute("aria-expanded") == "false"
+    assert not sidebar(tab)
     tab.press("scaling_train")
     lines = "plot.data.filter(t => t.y?.length > 20).length"
     tab.until(lambda: tab.plot("scaling_loss", lines) >= 2, "no curves")
@@ -67,3 +78,19 @@ def test_home_leads_to_a_scenario_and_to_an_idea(visit):  # noqa: F811
     tab.see("One idea at a time")
     tab.page.get_by_role("link", name="√d_k", exact=True).click()
     tab.see("Every scale at every width")
+    tab.until(lambda: not sidebar(tab), "the Playground's knobs are in the way")
+    tab.page.get_by_role("link", name="Playground").click()
+    tab.settle()
+    tab.until(lambda: sidebar(tab), "the knobs do not come back")
+
+
+def test_a_click_on_a_mask_hides_the_cell_and_undo_shows_it_again(tab):
+    enter(tab, "masks")
+    shown = "JSON.stringify(plot.data[0].z)"
+    before = tab.plot("masks_picture", shown)
+    box = tab.key("masks_picture").locator(".nsewdrag").first.bounding_box()
+    # Lower left: the first key, seen by the last query under a causal mask.
+    tab.page.mouse.click(box["x"] + 5, box["y"] + box["height"] - 5)
+    tab.until(lambda: tab.plot("masks_picture", shown) != before, "the click changes nothing")
+    tab.press("masks_undo")
+    tab.until(lambda: tab.plot("masks_picture", shown) == before, "undo does not bring it back")

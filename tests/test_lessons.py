@@ -129,6 +129,12 @@ def test_a_link_sets_the_knobs_of_a_page_and_an_impossible_value_is_named():
     assert find(test, "select_slider", "scaling_width").value == 64
 
 
+def test_capitals_in_a_link_do_not_matter():
+    test = lesson("tricks", tricks_which="precision")
+    assert find(test, "button_group", "tricks_which").value == "Precision"
+    assert not test.warning
+
+
 def test_a_knob_that_limits_another_takes_it_along():
     test = lesson("scaling", scaling_width="1024")
     find(test, "button_group", "scaling_heads").set_value(8)

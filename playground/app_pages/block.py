@@ -1,1 +1,275 @@
-"""To come."""
+"""Feed-forward and the block: where the parameters and the work are, and what it is good for."""
+
+import numpy as np
+import streamlit as st
+
+from core.blocks import Block, FeedForward
+from core.config import ModelConfig, TrainConfig
+from core.init import INITS
+from core.tasks import TASKS
+from playground import lesson
+from playground.comparison import Series, line_up
+from playground.components import live_plot
+from playground.figures.block import (
+    activation_picture,
+    cost_picture,
+    influence_maps,
+    length_picture,
+    share_text,
+)
+from playground.glossary import explain
+from playground.ideas import block
+from playground.lesson import Knob
+from playground.spec import Spec
+from playground.view import Status
+
+ALIKE = 0.03  # a difference in accuracy that is none
+CURVE = np.linspace(-4, 4, 161)
+# Sizes, as one would set the five knobs by hand.
+PRESETS = {
+    "Playground": (64, 4, 2, 32, 12),
+    "GPT-2": (768, 4, 12, 1024, 50_257),
+    "GPT-3": (12_288, 4, 96, 2048, 50_257),
+}
+LEARNT = {
+    "add": (
+        "Two digits in base 16 and their sum, one block",
+        dict(symbols=16, length=1),
+        600,
+    ),
+    "sort": ("Ten symbols, put in order, one block", {}, 300),
+    "reverse": ("Ten symbols, backwards, one block", {}, 300),
+}
+
+WIDTH = Knob("block_width", "d_model", (16, 32, 64, 128, 256, 512, 768, 1024, 2048, 4096, 12_288), 64, "Width of the residual stream.")  # fmt: skip
+FACTOR = Knob("block_ff", "d_ff / d_model", (1, 2, 4, 8), 4, "How much wider the feed-forward is inside; 4 in the paper.")  # fmt: skip
+LAYERS = Knob("block_layers", "Blocks", (1, 2, 4, 6, 12, 24, 48, 96), 2, "How many blocks are stacked.")  # fmt: skip
+LENGTH = Knob("block_length", "Length", block.LENGTHS, 32, "Tokens in the sequence that the model reads.")  # fmt: skip
+VOCABULARY = Knob("block_vocabulary", "Vocabulary", (12, 100, 1000, 10_000, 50_257), 12, "How many different tokens there are; 50,257 in GPT-2.")  # fmt: skip
+KNOBS = (WIDTH, FACTOR, LAYERS, LENGTH, VOCABULARY)
+PLACES = Knob("block_tokens", "Tokens", (4, 6, 8, 12, 16), 8, "How many tokens stand in the row.")
+ORDER = Knob("block_order", "Another order", tuple(block.ORDERS), "reversed", "How the tokens are put into another order.")  # fmt: skip
+INIT = Knob("block_init", "Initialisation", tuple(INITS), "xavier", "The numbers that the weights start from.")  # fmt: skip
+TASK = Knob("block_task", "Task", tuple(LEARNT), "add", "What is to be learnt: the feed-forward is not worth the same everywhere.")  # fmt: skip
+
+
+def preset(sizes: tuple[int, ...]) -> None:
+    """Set the five knobs."""
+    for knob, value in zip(KNOBS, sizes, strict=True):
+        st.session_state[knob.key] = value
+
+
+def verdict(parameters: dict[str, int], flops: dict[str, int]) -> str:
+    """Where the parameters and the operations are, in two sentences."""
+    n, work = sum(parameters.values()), sum(flops.values())
+    attention = flops["projections"] + flops["products"]
+    blocks = sum(parameters[part] for part in ("feed-forward", "projections", "norms"))
+    return (
+        f"The feed-forward holds {share_text(parameters['feed-forward'] / blocks)} of each block's "
+        f"parameters, and {share_text(parameters['feed-forward'] / n)} of all. Of the operations the feed-forward "
+        f"does {share_text(flops['feed-forward'] / work)}, attention {share_text(attention / work)}; "
+        f"q·k and weights·v have no parameters, and {share_text(flops['products'] / work)} of the operations."
+    )  # fmt: skip
+
+
+def shown_order(found: dict[str, block.Mixing], n: int) -> None:
+    """What another order and a changed token do, in a table of measurements."""
+    rows = {
+        name: {
+            "f(other order) = other order of f?": "yes, exactly"
+            if mixing.permuted == 0
+            else f"yes, to rounding ({mixing.permuted:.0e})"
+            if mixing.permuted < 1e-4
+            else f"no: they differ by up to {mixing.permuted:.2f}",
+            "outputs that move when the first token changes": f"{mixing.moved[:, 0].sum()} of {n}",
+            "… when the last one changes": f"{mixing.moved[:, -1].sum()} of {n}",
+        }
+        for name, mixing in found.items()
+    }
+    st.table(rows_of(rows))
+
+
+def rows_of(rows: dict[str, dict[str, str]]) -> dict[str, list[str]]:
+    """Columns, as a table wants them."""
+    first = next(iter(rows.values()))
+    return {"": list(rows)} | {column: [row[column] for row in rows.values()] for column in first}
+
+
+def outcome(series: tuple[Series, ...]) -> None:
+    """Parameters, and accuracy on examples that training never drew; in the end in a sentence."""
+    rows, right = {}, []
+    for line, name in zip(series, RUNS, strict=True):
+        view = line.views[0]
+        seen = f"{view.val_accuracy[-1]:.0%}" if len(view.val_accuracy) else "–"
+        right.append(view.val_accuracy[-1] if view.status is Status.DONE else None)
+        rows[name] = {
+            "blocks": str(line.spec.model.n_layers),
+            "parameters": f"{line.spec.model.n_parameters:,}",
+            "symbols right, on examples never seen in training": seen,
+        }
+    st.table(rows_of(rows))
+    if None not in right:
+        st.markdown(said_of(*right))
+
+
+def said_of(with_: float, without: float, deeper: float) -> str:
+    """What came out, of one seed."""
+    if with_ - without < ALIKE:
+        start = "On unseen examples the feed-forward hardly matters here"
+    else:
+        start = "On unseen examples the feed-forward matters here"
+    numbers = f"{with_:.0%} of the symbols are right with it, {without:.0%} without"
+    if deeper > with_ + ALIKE:
+        end = f"as many parameters in more attention do better ({deeper:.0%})"
+    elif deeper >= with_ - ALIKE:
+        end = f"as many parameters in more attention do as well ({deeper:.0%})"
+    else:
+        end = f"and more attention with as many parameters does not make up for it ({deeper:.0%})"
+    return f"{start}: {numbers}; {end}. One seed is no proof."
+
+
+lesson.begin(
+    "block",
+    "Attention mixes the positions; the feed-forward then works on each position alone, and holds two thirds of a block's weights.",
+)
+with st.container(horizontal=True, vertical_alignment="bottom"):
+    width = WIDTH.draw(width=330)
+    factor = FACTOR.draw()
+    layers = LAYERS.draw(width=250)
+    with st.container(horizontal=True, width="content"):
+        for title, sizes in PRESETS.items():
+            st.button(
+                title, key=f"block_as_{title}", on_click=preset, args=(sizes,),
+                help=f"d_model {sizes[0]:,}, d_ff {sizes[0] * sizes[1]:,}, {sizes[2]} blocks, {sizes[3]:,} tokens, vocabulary {sizes[4]:,}.",
+            )  # fmt: skip
+with st.container(horizontal=True, vertical_alignment="bottom"):
+    length = LENGTH.draw()
+    vocabulary = VOCABULARY.draw()
+
+config = block.model_config(width, factor, layers, vocabulary, length)
+costs = block.costs(config, length)
+parameters = {part: cost.parameters for part, cost in costs.items()}
+flops = {part: cost.flops for part, cost in costs.items()}
+st.markdown(explain(verdict(parameters, flops)), unsafe_allow_html=True)
+live_plot(
+    cost_picture(
+        parameters, flops, height=370 if lesson.projector() else 320, projector=lesson.projector()
+    ),
+    key="block_picture",
+)
+d, hidden = config.d_model, config.d_hidden
+lesson.formula(
+    rf"\mathrm{{FFN}}(x) = \max(0,\; x\underset{{{d} \times {hidden}}}{{W_1}} + b_1)\underset{{{hidden} \times {d}}}{{W_2}} + b_2,",
+    rf"2\cdot{d}\cdot{hidden} + {hidden} + {d} = {2 * d * hidden + hidden + d:,}".replace(
+        ",", "{,}"
+    ),
+)
+st.caption(
+    "Operations of one forward pass over one sequence. Counted are the matrix products, a "
+    "multiplication and an addition for each pair of numbers; LayerNorm, softmax, activation and "
+    "the look-up of the embeddings are left out. Input and output tables are two here; how many "
+    "heads there are changes nothing."
+)
+
+st.subheader("The longer the sequence, the more attention costs", anchor=False)
+crossing = block.crossing(config)
+share = flops["products"] / sum(flops.values())
+st.markdown(
+    f"The feed-forward works once for each token. The products q·k and weights·v are made for each "
+    f"*pair* of tokens: at {length:,} tokens they are {share_text(share)} of the operations, and half of "
+    f"them at {crossing:,.0f}. A causal mask hides nearly half of the pairs, but their products are "
+    "made all the same in the code that runs here."
+)
+asked = st.session_state.get("block counted") == (config, length)
+found = block.counted(config, length) if asked else None
+counted = found["products"] / sum(found.values()) if found else None
+live_plot(
+    length_picture(
+        block.FINE, block.flop_shares(config), length=length, crossing=crossing,
+        counted=counted, projector=lesson.projector(), height=430 if lesson.projector() else 340,
+    ),
+    key="block_lengths",
+)  # fmt: skip
+lesson.formula(
+    r"4L^2d \;=\; L\,(8d^2 + 4\,d\,d_{ff}) + \tfrac{2LdV}{n_{layers}} \;\Rightarrow\; L = 2d + d_{ff} + \tfrac{V}{2\,n_{layers}}",
+    rf"= 2\cdot{d} + {hidden} + \tfrac{{{vocabulary}}}{{2\cdot{layers}}} = {crossing:,.1f}".replace(",", "{,}"),
+)  # fmt: skip
+with st.container(horizontal=True, vertical_alignment="center"):
+    if st.button(
+        "Count them", key="block_count", icon=":material/calculate:",
+        help="Let PyTorch count the operations while the real model runs: the first time takes some seconds.",
+    ):  # fmt: skip
+        with st.spinner("Counting …"):
+            block.counted(config, length)
+        st.session_state["block counted"] = (config, length)
+        st.rerun()
+    if found:
+        total, same = sum(found.values()), {p: n for p, n in flops.items() if n} == found
+        st.markdown(
+            f"Counted {total:,} operations in the running model, by formula {sum(flops.values()):,}: "
+            + ("the same in every part." if same else "**they differ.**")
+        )
+
+st.subheader("Each position alone", anchor=False)
+st.markdown(
+    "Random tokens go through the real sub-layers. Change one token: which outputs move? Then put "
+    "the tokens into another order: do the outputs only change places?"
+)
+with st.container(horizontal=True, vertical_alignment="bottom"):
+    places = PLACES.draw()
+    order = ORDER.draw()
+mixings = block.mixing(places, order)
+live_plot(
+    influence_maps(
+        {name: mixing.influence for name, mixing in mixings.items()},
+        projector=lesson.projector(), height=430 if lesson.projector() else 360,
+    ),
+    key="block_influence",
+)  # fmt: skip
+shown_order(mixings, places)
+st.caption(
+    "The order test alone does not tell the two apart: attention without a mask and without "
+    "positions passes it as well. Only the change of a single token does: in the feed-forward it "
+    "moves one output, its own."
+)
+
+st.subheader("ReLU or GELU", anchor=False)
+init = INIT.draw()
+hiddens = {name: block.hidden(name, init) for name in ("relu", "gelu")}
+relu, gelu = hiddens["relu"], hiddens["gelu"]
+st.markdown(
+    f"The untrained default model reads {block.ROWS} rows of ten symbols. With ReLU **{relu.zero:.1%}** of the "
+    f"{len(relu.values):,} hidden activations are exactly 0; with GELU {gelu.zero:.1%}, but {gelu.negative:.1%} are "
+    f"negative, none below {gelu.least:.2f}. Units that are above 0 for no token at all: {relu.dead:.1%} with "
+    f"ReLU (these rows give them no gradient), {gelu.dead:.1%} with GELU."
+)
+live_plot(
+    activation_picture(
+        CURVE, {name: block.curve(name, CURVE) for name in hiddens},
+        {name: found.values for name, found in hiddens.items()},
+        {name: found.zero for name, found in hiddens.items()},
+        projector=lesson.projector(), height=430 if lesson.projector() else 320,
+    ),
+    key="block_activation",
+)  # fmt: skip
+lesson.formula(
+    r"\mathrm{ReLU}(x) = \max(0, x), \qquad \mathrm{GELU}(x) = x\,\Phi(x)",
+    rf"\min \mathrm{{GELU}} = {gelu.least:.3f}\text{{ here}}",
+)
+lesson.source(FeedForward, Block.forward)
+
+name = TASK.draw()
+about, knobs, steps = LEARNT[name]
+task = TASKS[name](**knobs)
+base = Spec(ModelConfig.for_task(task, n_layers=1), task, TrainConfig(steps=steps))
+RUNS = ["with feed-forward", "without", "without, three blocks"]
+lesson.training(
+    "block",
+    f"{about}: with the feed-forward, without it, and without it but with three blocks, which gives "
+    "attention as many parameters. Look at the loss, then at the examples that none of them has seen. "
+    "Is it the same on every task?",
+    line_up(base, [(("ffn", False),), (("ffn", False), ("n_layers", 3))]),
+    RUNS,
+    after=outcome,
+)
+lesson.onwards("block")

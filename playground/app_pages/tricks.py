@@ -1,1 +1,404 @@
-"""To come."""
+"""What matters when training: warmup, clipping, tying and precision, each with its measured effect."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import streamlit as st
+
+from core.config import ModelConfig, TrainConfig, replace
+from core.model import Transformer
+from core.optimize import cosine, learning_rate
+from core.tasks import TASKS
+from core.train import Trainer
+from playground import lesson
+from playground.comparison import Change, Series, line_up, reached, verdict
+from playground.components import live_plot
+from playground.figures.tricks import (
+    NumberType,
+    clip_picture,
+    norm_history,
+    precision_picture,
+    schedule_picture,
+    time_picture,
+    tying_picture,
+)
+from playground.glossary import explain
+from playground.ideas import tricks
+from playground.lesson import Knob
+from playground.panels import references
+from playground.runs import RUNS
+from playground.spec import Spec
+from playground.view import Status
+
+FAST, SLOW = 0.9, 1.1  # a step that takes less, or more, than so many times the fp32 one
+FEW = 0.02  # a share that is hardly worth the trouble
+
+WHICH = Knob("tricks_which", "Which trick", ("Warmup", "Clipping", "Tying", "Precision"), "Warmup", "One trick at a time: its picture, its formula, its code and its effect.")  # fmt: skip
+
+STEPS = Knob("tricks_steps", "Steps in all", (100, 200, 300), 200, "How long the training is; the cosine ends there.")  # fmt: skip
+WARMUP = Knob("tricks_warmup", "Warmup steps", (0, 10, 30, 50, 100, 150), 50, "Over how many steps the learning rate rises to its peak.")  # fmt: skip
+PEAK = Knob("tricks_peak", "Peak learning rate", (0.001, 0.003, 0.01, 0.03), 0.01, "The highest learning rate; 0.001 is the usual one here.")  # fmt: skip
+DECAY = Knob("tricks_decay", "Then", ("constant", "cosine"), "constant", "What the learning rate does after the warmup.")  # fmt: skip
+
+CLIP = Knob("tricks_clip", "Clip at", (0.1, 0.3, 1.0, 3.0, 10.0), 1.0, "A longer gradient is shortened to this length.", "{:g}".format)  # fmt: skip
+OPTIMIZER = Knob("tricks_optimizer", "Optimiser", ("sgd", "adamw"), "sgd", "AdamW bounds its steps by itself; plain gradient descent does not.")  # fmt: skip
+RATE = Knob("tricks_rate", "Learning rate", (0.001, 0.01, 0.03, 0.1, 0.3), 0.1, "The same for both runs.", "{:g}".format)  # fmt: skip
+NORM = Knob("tricks_norm", "LayerNorm", ("none", "post", "pre"), "none", "Without LayerNorm gradients get long.")  # fmt: skip
+
+WIDTH = Knob("tricks_width", "d_model", (32, 64, 128, 256, 512, 768), 64, "Width of the model, and of each row of the tables.")  # fmt: skip
+LAYERS = Knob("tricks_layers", "Blocks", (1, 2, 4, 6, 12), 2, "How many blocks are stacked.")  # fmt: skip
+VOCABULARY = Knob("tricks_vocabulary", "Vocabulary", (12, 100, 1000, 10_000, 50_257), 1000, "How many rows each table has; 50,257 in GPT-2.")  # fmt: skip
+TEXTS = {
+    "reverse": ({}, 300),
+    "Python's documentation": ({"source": "docs"}, 200),
+    "a small grammar": ({"source": "grammar"}, 200),
+}
+TASK = Knob("tricks_task", "Train on", tuple(TEXTS), "reverse", "What the two models are to learn.")  # fmt: skip
+
+SIZE = Knob("tricks_size", "d_model", (32, 64, 128, 256, 512), 64, "Width of the model: the larger its matrices, the more a short number type can gain.")  # fmt: skip
+LOSS_SCALE = Knob("tricks_scale", "Loss times", (1, 2**8, 2**16, 2**24), 1, "The loss, and with it every gradient, is multiplied by this before the way back.", lambda n: f"{n:,}")  # fmt: skip
+
+
+def picture(figure) -> None:
+    """The main picture."""
+    live_plot(figure, key="tricks_picture")
+
+
+def tall(usual: int, projected: int) -> dict:
+    """Height and text size."""
+    return {
+        "height": projected if lesson.projector() else usual,
+        "projector": lesson.projector(),
+    }
+
+
+def sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}."
+
+
+def over(line: Series) -> bool:
+    return line.views[0].status in (Status.DONE, Status.DIVERGED)
+
+
+def loss_of(line: Series) -> float:
+    """The loss that a run reached; infinite where it diverged."""
+    view = line.views[0]
+    return math.inf if view.status is Status.DIVERGED else reached(view.loss)
+
+
+def train(
+    which: str,
+    question: str,
+    base: Spec,
+    wishes: Sequence[tuple[str, tuple[Change, ...]]],
+    first: str,
+    after: Callable[[dict[str, Series]], None] | None = None,
+    conclude: Callable[[dict[str, float], float], str] | None = None,
+) -> None:
+    """The training at the end: the base, and of the wishes those that can run and differ from it.
+
+    Args:
+        after: draws more, from the runs by name.
+        conclude: says what came out, from the losses by name and the loss of a blind guess.
+    """
+    changes = [change for _, change in wishes]
+    found = line_up(base, changes)
+    runs = {frozenset(variant.changes) for variant in found.variants}
+    names = [first, *(name for name, change in wishes if frozenset(change) in runs)]
+
+    def below(series: tuple[Series, ...]) -> None:
+        runs = dict(zip(names, series, strict=False))
+        if after is not None:
+            after(runs)
+        if conclude is not None and all(over(line) for line in series):
+            chance = references(base.task, base.model.architecture)[0].blind
+            st.markdown(conclude({name: loss_of(line) for name, line in runs.items()}, chance))
+        st.caption(" ".join(sentence(verdict(series[0], other)) for other in series[1:]))
+
+    lesson.training(f"tricks_{which}", question, found, names, after=below)
+    for reason in found.left_out:
+        if "is the base itself" not in reason:
+            st.caption(reason)
+
+
+def percent(share: float) -> str:
+    """A share; what is 0 is called none, and a small one is not."""
+    if share == 0:
+        return "none"
+    return "< 0.01%" if share < 1e-4 else f"{share:.0%}" if share >= 0.1 else f"{100 * share:.2g}%"
+
+
+def kept(found: tricks.Gradients) -> str:
+    """What becomes of the gradients in bf16."""
+    outside = found.lost["bf16"] + found.blurred["bf16"] + found.overflown["bf16"]
+    return "has room for all of them" if outside == 0 else f"has no room for {percent(outside)}"
+
+
+def latex(x: float) -> str:
+    """A number for a formula: 0.01, 65{,}504 or 6·10⁻⁸."""
+    if 1e-3 <= abs(x) < 1e6:
+        return f"{x:,.3g}".replace(",", "{,}") if abs(x) < 1000 else f"{x:,.0f}".replace(",", "{,}")
+    mantissa, _, power = f"{x:.2e}".partition("e")
+    return rf"{float(mantissa):g}\cdot 10^{{{int(power)}}}"
+
+
+# --- warmup ---------------------------------------------------------------------------------
+
+
+def warmup() -> None:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        steps = STEPS.draw()
+        length = WARMUP.draw([n for n in WARMUP.choices if n < steps])
+        peak = PEAK.draw()
+        decay = DECAY.draw()
+    flat = TrainConfig(lr=peak, steps=steps)
+    mine = replace(flat, warmup=length, schedule=decay)
+    rates = tricks.schedule(mine)
+    rise = (
+        f"The learning rate rises from {rates[0]:.2g} to {peak:g} over {length} of {steps} steps"
+        if length
+        else f"The first update already has the peak learning rate, {peak:g}"
+    )
+    end = f", and then falls to {rates[-1]:.2g}." if decay == "cosine" else ", and then stays."
+    st.markdown(explain(rise + end), unsafe_allow_html=True)
+    names = [
+        "post-norm, from the first step",
+        "post-norm, this schedule",
+        "pre-norm, from the first step",
+    ]
+    lines = {names[0]: tricks.schedule(flat)}
+    if mine != flat:
+        lines[names[1]] = rates
+    picture(schedule_picture(lines, total_steps=steps, **tall(300, 400)))
+    then = r"0.1 + 0.9\,\tfrac{1 + \cos \pi p}{2}" if decay == "cosine" else "1"
+    lesson.formula(
+        rf"\eta_i = \eta_{{max}}\cdot\begin{{cases}}\frac{{i + 1}}{{w + 1}} & i < w\\ {then} & i \ge w\end{{cases}}",
+        rf"\eta_0 = {latex(rates[0])},\quad \eta_{{{steps - 1}}} = {latex(rates[-1])}",
+    )
+    lesson.source(learning_rate, cosine)
+    task = TASKS["reverse"]()
+    base = Spec(ModelConfig.for_task(task, n_layers=6, d_model=32), task, flat)
+
+    def rates_below(series: dict[str, Series]) -> None:
+        left, _ = st.columns([3, 1], gap="medium")
+        with left:
+            taken = {name: line.views[0].lr for name, line in series.items()}
+            figure = schedule_picture(taken, total_steps=steps, width=760, **tall(240, 330))
+            live_plot(figure, key="tricks_rates")
+
+    change = tuple((name, value) for name, value in (("warmup", length), ("schedule", decay)) if value != getattr(flat, name))  # fmt: skip
+    train(
+        "warmup",
+        f"Six blocks learn to reverse ten symbols at a peak of {peak:g}: with LayerNorm after each sub-layer (post-norm, as in "
+        "the paper) from the first step and with this schedule, and with LayerNorm before each sub-layer (pre-norm) from the "
+        "first step. Below the loss stands the learning rate of each step. Is the warmup needed? And at 0.003?",
+        base,
+        [(names[1], change), (names[2], (("norm", "pre"),))],
+        names[0],
+        rates_below,
+        lambda loss, chance: tricks.after_warmup(
+            loss[names[0]], loss.get(names[1]), loss[names[2]], chance
+        ),
+    )
+
+
+# --- clipping -------------------------------------------------------------------------------
+
+
+def clipping() -> None:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        clip = CLIP.draw()
+        optimizer = OPTIMIZER.draw()
+        rate = RATE.draw()
+        norm = NORM.draw()
+    found = tricks.first_gradients(norm, clip)
+    longest = max(found.before)
+    factor = tricks.clip_factor(longest, clip)
+    if factor < 1:
+        said = (
+            f"The gradients of the untrained model are {min(found.before):.2g} to {longest:.2g} long. Clipping at {clip:g} "
+            f"keeps their direction and {factor:.1%} of the longest one's length."
+        )
+    else:
+        said = f"The gradients of the untrained model are at most {longest:.2g} long: clipping at {clip:g} leaves them as they are."
+    st.markdown(explain(said), unsafe_allow_html=True)
+    picture(clip_picture(clip, found.before, found.after, **tall(330, 430)))
+    lesson.formula(
+        r"g \leftarrow g\cdot\min\!\left(1,\; \frac{c}{\lVert g\rVert}\right),",
+        rf"\min\!\left(1,\; \frac{{{clip:g}}}{{{longest:.3g}}}\right) = {factor:.3g}",
+    )
+    lesson.source(Trainer._norms, Trainer._update)
+    task, model = tricks.clipping_model(norm)
+    training = TrainConfig(optimizer=optimizer, lr=rate, clip=None, steps=200)
+    clipped = f"clipped at {clip:g}"
+
+    def norms_below(series: dict[str, Series]) -> None:
+        norms = {name: line.views[0].grad_norm for name, line in series.items()}
+        shares = {name: tricks.share_clipped(values, clip) for name, values in norms.items()}
+        left, right = st.columns([3, 1], gap="medium", vertical_alignment="center")
+        with left:
+            figure = norm_history(norms, clip, shares, total_steps=200, width=760, **tall(300, 400))
+            live_plot(figure, key="tricks_norms")
+        with right:
+            if len(norms.get(clipped, ())):
+                st.metric(
+                    "Steps clipped", f"{shares[clipped]:.0%}",
+                    help=f"Share of the steps of the run {clipped} whose gradient was longer, before clipping.",
+                )  # fmt: skip
+
+    train(
+        "clipping",
+        "The same model, used as it is and with clipping. Below the loss stands the gradient norm of each step, before "
+        "clipping, and the threshold. Then take `adamw`: does it still make a difference? Then `post`: are there still steps to clip?",
+        Spec(model, task, training),
+        [(clipped, (("clip", clip),))],
+        "as they are",
+        norms_below,
+        lambda loss, chance: tricks.after_clipping(loss["as they are"], loss[clipped], chance),
+    )
+
+
+# --- tying ----------------------------------------------------------------------------------
+
+
+def tying() -> None:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        width = WIDTH.draw()
+        layers = LAYERS.draw()
+        vocabulary = VOCABULARY.draw()
+    two, one = tricks.tables(
+        ModelConfig(d_model=width, n_heads=1, n_layers=layers, vocab_size=vocabulary)
+    )
+    before, after = sum(two.values()), sum(one.values())
+    saved = (before - after) / before
+    said = f"One table for input and output saves {before - after:,} of {before:,} parameters, {saved:.1%}."
+    if saved < FEW:
+        said += " At this vocabulary that is hardly worth the trouble."
+    st.markdown(said)
+    picture(tying_picture(two, one, **tall(300, 390)))
+    lesson.formula(
+        r"\mathrm{logits} = x\,E^{\top}, \qquad V \cdot d_{model}",
+        rf"= {vocabulary} \cdot {width} = {before - after:,}".replace(",", "{,}"),
+    )
+    lesson.source(Transformer.build)
+    name = TASK.draw()
+    knobs, steps = TEXTS[name]
+    task = TASKS["text" if knobs else name](**knobs)
+    base = Spec(ModelConfig.for_task(task), task, TrainConfig(steps=steps))
+
+    def sizes_below(series: dict[str, Series]) -> None:
+        st.markdown(
+            ", ".join(
+                f"**{name}** {line.spec.model.n_parameters:,} parameters"
+                for name, line in series.items()
+            )
+        )
+
+    train(
+        "tying",
+        f"The default model (d_model 64, two blocks, vocabulary {task.vocab_size}) with two tables and with one. "
+        "The table is one parameter then: it gets the gradients of both its uses. Does the loss mind?",
+        base,
+        [("one table", (("tie_embeddings", True),))],
+        "two tables",
+        sizes_below,
+        lambda loss, chance: tricks.after_tying(loss["two tables"], loss["one table"], chance),
+    )
+
+
+# --- precision ------------------------------------------------------------------------------
+
+
+def precision() -> None:
+    device = RUNS.device
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        width = SIZE.draw()
+        scale = LOSS_SCALE.draw()
+        asked = st.button(
+            "Measure", key="tricks_measure", type="primary", icon=":material/timer:",
+            help=f"Time real training steps in every precision, in turns, on {device.words.partition(':')[0]}: a few seconds.",
+        )  # fmt: skip
+    found = tricks.gradients(width, float(scale))
+    if asked:
+        with st.spinner("Training in turns …"):
+            busy = RUNS.active()
+            st.session_state["tricks times"] = (width, tricks.race(width, device), busy)
+    st.markdown(
+        f"fp16 would round {percent(found.lost['fp16'])} of these gradients to 0, leave {percent(found.blurred['fp16'])} with fewer "
+        f"digits and make {percent(found.overflown['fp16'])} infinite. bf16 has the range of fp32 and {kept(found)}, but it "
+        "holds only two to three digits of any number."
+    )
+    types = []
+    for name in ("fp32", "bf16", "fp16"):
+        about = tricks.number_format(name)
+        types.append(NumberType(name, about.largest, about.normal, about.smallest, about.eps))
+    picture(precision_picture(types, found.exponents, **tall(330, 430)))
+    timed(width, device)
+    half = tricks.number_format("fp16")
+    lesson.formula(
+        r"\nabla(s\,L) = s\,\nabla L,",
+        rf"s = {latex(scale)}:\; \text{{median }} {latex(10**found.median)},\quad \text{{fp16: }} 2^{{-24}} = {latex(half.smallest)} \text{{ to }} {latex(half.largest)},\; 1 + 2^{{-10}}",
+    )
+    lesson.source(Trainer._backward, Trainer._finite)
+    task, model = tricks.precision_model(64)
+    others = [(name, (("precision", name),)) for name in ("bf16", "fp16")]
+    train(
+        "precision",
+        "The default model in each precision that this device offers, from the same numbers on the same batches. Weights and "
+        "optimiser stay in fp32, only the matrix products are shorter: that is the mixture. Does the loss mind?",
+        Spec(model, task, TrainConfig(steps=150)),
+        others,
+        "fp32",
+    )
+    for name, refusal in device.refusals:
+        if refusal:
+            st.caption(f"{name}: {refusal}.")
+
+
+def timed(width: int, device) -> None:
+    """The times that were measured, and what they say about "a free 2×"."""
+    known = st.session_state.get("tricks times")
+    if known is None:
+        st.markdown(
+            f"**How fast is it?** Not measured yet on this device ({device.words.partition(':')[0]}): press Measure."
+        )
+        return
+    measured, times, busy = known
+    milliseconds = {name: timing.milliseconds for name, timing in times.items()}
+    if "fp32" not in milliseconds:
+        st.markdown(f"At d_model {measured} no fp32 step could be timed.")
+        return
+    ratios = {n: ms / milliseconds["fp32"] for n, ms in milliseconds.items() if n != "fp32"}
+    said = [f"{name} {speed(ratio)}" for name, ratio in ratios.items()]
+    st.markdown(
+        f"**Measured** at d_model {measured} on {device.words.partition(':')[0]}, the fastest of {times['fp32'].steps} steps each: "
+        f"{', '.join(said) or 'fp32 only'}."
+        + (f" {busy} other runs trained meanwhile, so read the ratios." if busy else "")
+        + (f" You have chosen d_model {width} since: measure again." if measured != width else "")
+    )
+    live_plot(time_picture(milliseconds, **tall(150, 210)), key="tricks_times")
+
+
+def speed(ratio: float) -> str:
+    """How long a step takes, held against fp32."""
+    if ratio < FAST:
+        return f"is {1 / ratio:.1f} times as fast as fp32"
+    if ratio > SLOW:
+        return f"takes {ratio:.1f} times as long as fp32"
+    return f"takes about as long as fp32 ({ratio:.2f} ×)"
+
+
+CLAIMS = {
+    "Warmup": (warmup, "Start with a low learning rate, let it rise, then let it fall: without a warmup training breaks down."),
+    "Clipping": (clipping, "Clip the gradient at 1.0, so that one bad batch cannot ruin the run."),
+    "Tying": (tying, "Use one table for input and output: it saves parameters, and costs nothing."),
+    "Precision": (precision, "Mixed precision is a free 2×: half the bits, twice the speed, the same loss."),
+}  # fmt: skip
+
+# The claim stands above the choice, and changes with it.
+chosen = st.session_state.get(WHICH.key, st.query_params.get(WHICH.key))
+_, claim = CLAIMS.get(chosen, CLAIMS[WHICH.default])
+lesson.begin("tricks", claim)
+show, _ = CLAIMS[WHICH.draw(label_visibility="collapsed")]
+show()
+lesson.onwards("tricks")
