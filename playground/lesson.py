@@ -5,22 +5,27 @@ import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import streamlit as st
 
+from core.train import Trainer
 from playground import controls
 from playground.comparison import LAST, Comparison, LineUp, Series, encode, reached
 from playground.components import live_plot
 from playground.figures import Band, comparison_chart
 from playground.ideas import IDEAS
 from playground.panels import references
-from playground.view import Status
+from playground.saved_run import load
+from playground.view import Status, View
 from playground.visitor import bench as my_bench
 
 POLL = 0.5  # seconds between two looks at the runs
+PATIENCE = 5.0  # seconds to wait for the weights of a run that rests
 MOST_BUTTONS = 6  # choices that usually fit into a row of buttons
 ROOT = Path(__file__).resolve().parents[1]
+
+Found = TypeVar("Found")
 
 
 def begin(name: str, claim: str) -> None:
@@ -191,6 +196,26 @@ def trial(name: str) -> Comparison:
     if key not in st.session_state:
         st.session_state[key] = Comparison(my_bench().owner)
     return st.session_state[key]
+
+
+def at_rest(name: str, view: View | None, measure: Callable[[Trainer], Found]) -> Found | None:
+    """What is measured of the weights of one of the page's runs: once it rests, and until it goes on.
+
+    None while it trains, before its first step, and where it is no longer in memory.
+    """
+    if view is None or view.live or not len(view.loss):
+        return None
+    kept = st.session_state.setdefault(f"{name} measured", {})
+    now = (view.spec, len(view.loss))
+    if now not in kept:
+        run = next((run for run in trial(name).all_runs() if run.view().spec == view.spec), None)
+        if run is None:
+            return None
+        try:
+            kept[now] = measure(load(run.checkpoint().result(PATIENCE)).trainer)
+        except (TimeoutError, ValueError):
+            return None
+    return kept[now]
 
 
 def _start(name: str, lineup: LineUp) -> None:

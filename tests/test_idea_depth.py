@@ -11,7 +11,6 @@ import torch
 from test_pages import fine, opened, texts
 from torch import nn
 
-from core import checkpoint
 from core.config import TrainConfig
 from core.init import INITS
 from core.model import build_model
@@ -205,16 +204,11 @@ def test_a_model_without_a_block_is_the_model_that_never_had_it(norm):
 def test_each_block_of_a_checkpoint_is_left_out_in_turn():
     trainer = Trainer(depth.config(2, True, "pre", "xavier"), depth.TASK, TrainConfig(steps=5))
     trainer.step()
-    skipped = depth.skip_each(checkpoint.to_bytes(checkpoint.snapshot(trainer)))
+    skipped = depth.skip_each(trainer)
     assert skipped.whole == pytest.approx(trainer.evaluate().loss, rel=1e-5)
     batch = depth.TASK.validation("decoder")
     expected = [depth.loss_without(trainer.model.cpu(), batch, block) for block in range(2)]
     assert skipped.without == pytest.approx(expected, rel=1e-5)
-
-
-def test_what_is_no_checkpoint_is_refused():
-    with pytest.raises(ValueError):
-        depth.skip_each(b"no checkpoint")
 
 
 # --- figures ----------------------------------------------------------------------------------

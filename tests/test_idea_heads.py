@@ -1,7 +1,6 @@
 """Heads: the split, the divergence and the jobs against loops, switching off against the weights."""
 
 import math
-from concurrent.futures import Future
 
 import numpy as np
 import plotly.graph_objects as go
@@ -11,12 +10,9 @@ import torch
 from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
 from core.train import Trainer
-from playground import saved_run
 from playground.figures.heads import diversity_chart, head_table, split_picture
 from playground.figures.style import WEIGHTS_SCALE, alt_text, run_colour
 from playground.ideas import heads
-from playground.spec import Spec
-from playground.view import Record
 
 CAUSAL = np.tril(np.ones((6, 6), dtype=bool))
 ALL = np.ones((6, 6), dtype=bool)
@@ -203,18 +199,6 @@ def test_looking_without_a_head_leaves_the_model_as_it_was(trainer):
     before = trainer.evaluate(batch)
     heads.ablation(trainer)
     assert trainer.evaluate(batch) == before
-
-
-def test_a_run_is_measured_from_its_checkpoint(trainer):
-    checkpoint: Future[bytes] = Future()
-    spec = Spec(trainer.model_config, trainer.task, trainer.config)
-    record = Record(trainer.layers)
-    record.resume(np.full((15, 3), np.nan), np.empty((0, 3)))
-    checkpoint.set_result(saved_run.save(trainer, record, spec))
-    found = heads.ablation_of(checkpoint, 1.0)
-    assert found.loss == heads.ablation(trainer).loss
-    with pytest.raises(TimeoutError):
-        heads.ablation_of(Future(), 0.01)
 
 
 # --- figures ------------------------------------------------------------------------------------

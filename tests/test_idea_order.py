@@ -1,7 +1,6 @@
 """Positions: tables and likeness against formulas, shuffles and longer texts against loops."""
 
 import math
-from concurrent.futures import Future
 
 import numpy as np
 import plotly.graph_objects as go
@@ -12,7 +11,6 @@ from core.config import ModelConfig, TrainConfig
 from core.positions import POSITIONS, alibi_slopes
 from core.tasks import Batch
 from core.train import Trainer
-from playground import saved_run
 from playground.figures.order import (
     LEAST,
     Line,
@@ -24,8 +22,6 @@ from playground.figures.order import (
 )
 from playground.figures.style import SCORES_SCALE, alt_text, run_colour
 from playground.ideas import order
-from playground.spec import Spec
-from playground.view import Record
 
 KINDS = list(POSITIONS)
 SWAP, BACKWARDS = order.ORDERS["dog ↔ man"], order.ORDERS["backwards"]
@@ -193,19 +189,6 @@ def test_learned_positions_refuse_in_words_and_the_others_go_on():
     assert set(refusals.values()) == {""}
     found = order.beyond(trainer("learned"))
     assert math.isnan(found.beyond(found.loss)) and math.isfinite(found.within(found.loss))
-
-
-def test_a_run_is_tested_from_its_checkpoint():
-    model = trainer("alibi", steps=2)
-    checkpoint: Future[bytes] = Future()
-    record = Record(model.layers)
-    record.resume(np.full((2, 3), np.nan), np.empty((0, 3)))
-    spec = Spec(model.model_config, model.task, model.config)
-    checkpoint.set_result(saved_run.save(model, record, spec))
-    found = order.beyond_of(checkpoint, 1.0)
-    assert found.step == 2 and np.array_equal(found.loss, order.beyond(model).loss)
-    with pytest.raises(TimeoutError):
-        order.beyond_of(Future(), 0.01)
 
 
 # --- figures ------------------------------------------------------------------------------------

@@ -164,3 +164,24 @@ def test_a_training_can_be_taken_to_the_compare_page():
     assert test.session_state.variants == "scale=none"
     model = test.session_state.choice.spec.model
     assert (model.init, model.d_model, model.n_heads) == ("gpt2", 128, 1)
+
+
+@pytest.mark.parametrize(
+    "name, choice, what",
+    [
+        ("heads", {"heads_d_model": "16", "heads_layers": "1"}, "The loss on validation rows is"),
+        ("depth", {"depth_trained": "2"}, "without one of its blocks"),
+    ],
+)
+def test_what_was_learnt_is_measured_once_the_runs_rest(name, choice, what):
+    test = lesson(name, **choice)
+    fine(test.button(key=f"{name}_train").click().run())
+    trial = test.session_state[f"{name} trial"]
+    until(test, lambda test: all(len(run.view().loss) > 5 for run in trial.all_runs()))
+    assert what not in texts(test.markdown)
+    fine(test.button(key=f"{name}_pause").click().run())
+    until(test, lambda test: what in texts(test.markdown))
+    # It is kept: another look asks nobody again.
+    kept = dict(test.session_state[f"{name} measured"])
+    fine(test.run())
+    assert test.session_state[f"{name} measured"] == kept and kept

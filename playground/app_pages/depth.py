@@ -250,16 +250,10 @@ LINES = ("with residual connections", "without")
 
 def after(series: tuple[Series, ...]) -> None:
     """What each block of the trained model is worth: leave it out."""
-    view = series[0].views[0]
-    if view.live or not len(view.loss):
+    skipped = lesson.at_rest("depth", series[0].views[0], depth.skip_each)
+    if skipped is None:
         return
-    run = next((r for r in lesson.trial("depth").all_runs() if r.started.model.residual), None)
     st.markdown("**The first model without one of its blocks.** The block's output is exchanged for its input, and nothing is trained again.")  # fmt: skip
-    try:
-        skipped = _skipped(run, view.version)
-    except (ValueError, TimeoutError) as error:
-        st.info(f"This run cannot be looked into: {error}.")
-        return
     live_plot(
         skip_bars(
             skipped.whole, skipped.without, chance=task.chance("decoder").blind,
@@ -268,16 +262,6 @@ def after(series: tuple[Series, ...]) -> None:
         key="depth_skipped",
     )  # fmt: skip
     st.markdown(worth(skipped))
-
-
-def _skipped(run, version: int) -> depth.Skipped:
-    """Measured once for a run that rests."""
-    kept = st.session_state.get("depth skipped")
-    which = (id(run), run.started, version)
-    if kept is None or kept[0] != which:
-        kept = which, depth.skip_each(run.checkpoint().result(timeout=10))
-        st.session_state["depth skipped"] = kept
-    return kept[1]
 
 
 trained = TRAINED.draw()

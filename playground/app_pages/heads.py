@@ -22,7 +22,6 @@ from playground.spec import Spec
 from playground.view import View
 
 COUNTS = (1, 2, 4, 8)
-PATIENCE = 5.0  # seconds to wait for the weights of a run that rests
 SPARE = 0.05  # nats: a head that costs less can hardly be missed
 MAPS_WIDTH, MAP_ROW = 1150, 265  # pixels
 
@@ -70,7 +69,7 @@ def look(frames: tuple[Frame, ...], spec: Spec, view: View | None) -> None:
         width=MAPS_WIDTH, height=min(MAP_ROW, MAPS_WIDTH // spec.model.n_heads + 25) * len(found) + 80, projector=lesson.projector(),
     )  # fmt: skip
     live_plot(figure, key="heads_maps")
-    worth = ablation(view)
+    worth = lesson.at_rest("heads", view, heads.ablation)
     left, right = (
         st.columns([3, 1], gap="medium")
         if not lesson.projector()
@@ -141,23 +140,6 @@ def how_they_part(first: Frame, frame: Frame, apart: np.ndarray) -> str:
         less, "in part more alike, in part more different"
     )
     return f"Training has made the heads of a layer {said}: their diversity is {layers}."
-
-
-def ablation(view: View | None) -> heads.Ablation | None:
-    """What each head is worth, once the run rests; kept until it goes on."""
-    if view is None or view.live or not len(view.loss):
-        return None
-    now, kept = (view.spec, len(view.loss)), st.session_state.get("heads ablation")
-    if kept and kept[0] == now:
-        return kept[1]
-    runs = lesson.trial("heads").all_runs()
-    run = next((run for run in runs if run.view().spec == view.spec), None)
-    try:
-        found = heads.ablation_of(run.checkpoint(), PATIENCE) if run else None
-    except (TimeoutError, ValueError):
-        return None
-    st.session_state["heads ablation"] = (now, found)
-    return found
 
 
 lesson.begin(

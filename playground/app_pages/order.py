@@ -25,12 +25,10 @@ from playground.glossary import explain
 from playground.ideas import order
 from playground.lesson import Knob
 from playground.spec import Spec
-from playground.view import View
 
 KINDS = tuple(POSITIONS)
 MASKS = ("none", "causal")
 STEPS = 200
-PATIENCE = 5.0  # seconds to wait for the weights of a run that rests
 EQUIVARIANT = 1e-9  # a difference below is rounding: everything is computed in float64
 
 KIND = Knob("order_kind", "Positions", KINDS, "sinusoidal", "How the model is told where a token stands.")  # fmt: skip
@@ -206,7 +204,7 @@ def longer(series: tuple[Series, ...]) -> None:
     tests = {
         kind: found
         for kind, line in zip(KINDS, series, strict=True)
-        if (found := tested(line.views[0])) is not None
+        if (found := lesson.at_rest("order", line.views[0], order.beyond)) is not None
     }
     st.markdown(f"**Trained on {trained} characters, tested on {order.TIMES * trained}**")
     left, right = beside(2)
@@ -256,24 +254,6 @@ def _signed(value: float) -> str:
 
 def _shown(value: float, digits: str) -> str:
     return f"{value:{digits}}" if math.isfinite(value) else "–"
-
-
-def tested(view: View) -> order.Beyond | None:
-    """The test of a run that rests; kept until it goes on."""
-    if view.live or not len(view.loss):
-        return None
-    kept = st.session_state.setdefault("order tests", {})
-    now = (view.spec, len(view.loss))
-    if now not in kept:
-        runs = lesson.trial("order").all_runs()
-        run = next((run for run in runs if run.view().spec == view.spec), None)
-        try:
-            if run is None:
-                return None
-            kept[now] = order.beyond_of(run.checkpoint(), PATIENCE)
-        except (TimeoutError, ValueError):
-            return None
-    return kept[now]
 
 
 # --- the page -------------------------------------------------------------------------------

@@ -13,8 +13,7 @@ from core.model import Transformer, build_model
 from core.tasks import TASKS
 from core.tasks.base import Batch
 from core.trace import Trace
-from core.train import cross_entropy
-from playground.saved_run import load
+from core.train import Trainer, cross_entropy
 
 DEPTHS = (1, 2, 4, 8, 16, 32)
 D_MODEL, N_HEADS = 48, 4
@@ -174,13 +173,8 @@ class Skipped:
     without: tuple[float, ...]
 
 
-def skip_each(checkpoint: bytes) -> Skipped:
-    """Leave out one block after another of a trained model.
-
-    Raises:
-        ValueError: not a usable checkpoint.
-    """
-    trainer = load(checkpoint).trainer
+def skip_each(trainer: Trainer) -> Skipped:
+    """Leave out one block after another of a trained model."""
     batch = TASK.validation("decoder")
     batch = Batch(tuple(x.to(trainer.device.name) for x in batch.inputs), batch.targets)
     count = len(trainer.model.blocks)

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -16,7 +15,6 @@ from core.tasks import IGNORED, TASKS, Batch, Task
 from core.tasks.question import SEPARATOR
 from core.trace import Edit, Trace
 from core.train import Trainer, cross_entropy
-from playground import saved_run
 from playground.frames import Frame, glance
 
 ROWS = 64  # validation rows on which a head is switched off: those of a run's frames
@@ -239,16 +237,6 @@ def _loss(trainer: Trainer, batch: Batch, trace: Trace) -> float:
     logits = trainer.look(*batch.inputs, trace=trace, only=("logits",))["logits"]
     assert (batch.targets != IGNORED).any()
     return cross_entropy(logits, batch.targets).item()
-
-
-def ablation_of(checkpoint: Future, patience: float) -> Ablation:
-    """The ablation of a run, from its checkpoint.
-
-    Raises:
-        TimeoutError: the run has not answered after so many seconds.
-        ValueError: there is nothing to load.
-    """
-    return ablation(saved_run.load(checkpoint.result(patience)).trainer)
 
 
 def tasks() -> tuple[str, ...]:

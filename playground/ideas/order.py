@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -18,7 +17,6 @@ from core.tasks import Batch
 from core.tasks.text import Text
 from core.trace import Trace
 from core.train import Trainer
-from playground import saved_run
 
 BASE = 10_000.0  # of the wavelengths, in the paper and in RoFormer
 QUERIES = 64  # random ones that are turned
@@ -211,16 +209,6 @@ def beyond(trainer: Trainer) -> Beyond:
         (logits.argmax(-1) == targets).double().mean(0).numpy(),
         refused,
     )
-
-
-def beyond_of(checkpoint: Future, patience: float) -> Beyond:
-    """The same of a run, from its checkpoint.
-
-    Raises:
-        TimeoutError: the run has not answered after so many seconds.
-        ValueError: there is nothing to load.
-    """
-    return beyond(saved_run.load(checkpoint.result(patience)).trainer)
 
 
 def task(length: int) -> Text:
