@@ -20,6 +20,7 @@ from core.train import Diverged, Step, Trainer
 
 FROM_TASK = ("vocab_size", "max_len")
 LAST = 20  # steps in the mean of the final loss
+PROGRAM = "python -m core.train"
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -83,14 +84,14 @@ def _clear() -> None:
 
 def _task_name(arguments: list[str] | None) -> str:
     """The task decides which other flags there are, so it is read first."""
-    first = argparse.ArgumentParser(add_help=False)
+    first = argparse.ArgumentParser(prog=PROGRAM, add_help=False)
     first.add_argument("--task", default="reverse", choices=list(TASKS))
     return first.parse_known_args(arguments)[0].task
 
 
 def _parser(task_name: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m core.train", usage="%(prog)s [--task TASK] [--FLAG VALUE …]",
+        prog=PROGRAM, usage="%(prog)s [--task TASK] [--FLAG VALUE …]",
         description="Train a model.",
     )  # fmt: skip
     parser.add_argument("--task", default="reverse", choices=list(TASKS), help="What to learn.")
@@ -131,10 +132,10 @@ def _add_flag(group: Any, item: Field) -> None:
 
 
 def _or_none(kind: type) -> Any:
-    """A number, or the word none."""
+    """A number, or the word none (off, as the app's links have it)."""
 
     def read(text: str) -> Any:
-        return None if text == "none" else kind(text)
+        return None if text in ("none", "off") else kind(text)
 
     read.__name__ = f"{kind.__name__} or none"
     return read

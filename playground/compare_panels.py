@@ -119,6 +119,9 @@ def side_by_side(series: tuple[Series, ...], base: Spec, projector: bool) -> Non
     frames = {line.label: line.views[0].frames for line in series}
     frames = {label: found for label, found in frames.items() if found}
     st.subheader("Attention side by side")
+    if "whose" not in st.session_state and len(frames) < min(2, len(series)):
+        st.caption("The first pictures are on their way.")
+        return
     with st.container(horizontal=True, vertical_alignment="bottom", key="side_switches"):
         chosen = st.pills(
             "Whose", list(frames), selection_mode="multi", default=list(frames)[:2], key="whose",

@@ -78,7 +78,7 @@ def _saturated(spec, view, frame: Frame, chance: Chance, trained: bool) -> Diagn
         return None
     return Diagnosis(
         "bad" if trained else "warn",
-        f"The softmax is saturated: the first layer's scores have a spread of {attention.spread:.1f} "
+        f"The softmax is saturated: the first layer's scaled scores have a spread of {attention.spread:.1f} "
         f"(theory for unit variance: {attention.theory:.1f}), so the largest weight averages "
         f"{largest:.2f} and hardly any gradient passes.",
     )
@@ -123,7 +123,7 @@ def _progress(view: View, frame: Frame, chance: Chance, floor: float | None) -> 
     if loss > (1 - AT_CHANCE) * chance.blind:
         return Diagnosis(
             "info" if step < 100 else "warn",
-            f"At chance: loss {loss:.2f}, and guessing without reading the input costs {chance.blind:.2f}.",
+            f"Near chance: loss {loss:.2f}, and guessing without reading the input costs {chance.blind:.2f}.",
         )
     text = f"Learning: loss {loss:.2f}, down from {chance.blind:.2f} at chance"
     if 2 * frame.measured_at >= step:  # otherwise it is old news
@@ -135,7 +135,7 @@ def _before(frame: Frame) -> Diagnosis:
     attention = first_attention(frame)
     return Diagnosis(
         "info",
-        f"Untrained. The first layer's scores have a spread of {attention.spread:.2f} (theory for unit "
+        f"Untrained. The first layer's scaled scores have a spread of {attention.spread:.2f} (theory for unit "
         f"variance: {attention.theory:.2f}); the largest weight averages {np.mean(attention.largest):.2f}. "
         "Press Play.",
     )

@@ -30,7 +30,7 @@ Found = TypeVar("Found")
 
 def begin(name: str, claim: str) -> None:
     """Title, and what is claimed; what is measured stands below it on the page."""
-    st.header(IDEAS[name].title, anchor=False)
+    st.session_state.head.header(IDEAS[name].title, anchor=False)
     st.markdown(f"> {claim}")
     st.session_state["lesson notes"] = st.container()
 

@@ -45,20 +45,28 @@ LESSONS = [
     for name, idea in IDEAS.items()
 ]
 
+# Pages that the knobs in the sidebar are for, by their addresses; the others have a head instead.
+USE_KNOBS = ("", "compare")
+
 # A width and a text size that the theme has no words for.
 STYLE = "[data-testid=stMainBlockContainer] { padding-left: 2rem; padding-right: 2rem; }"
-PROJECTOR = "html { font-size: 21px; }"
+PROJECTOR = "html { font-size: clamp(17px, 1.4vw, 26px); }"
 
 st.set_page_config("Transformer playground", page_icon=ICON, layout="wide")
 replaced = controls.check_link()
 page = st.navigation({"": PAGES, "Ideas": LESSONS}, position="top")
-of_its_own = page in LESSONS or page is PAGES[0]  # it has knobs of its own, or none
-st.set_page_config(initial_sidebar_state="collapsed" if of_its_own else "auto")
-with st.sidebar:
+uses_knobs = page.url_path in USE_KNOBS
+st.set_page_config(initial_sidebar_state="auto" if uses_knobs else "collapsed")
+if uses_knobs:
+    switches = st.sidebar
+else:
+    st.session_state.head, switches = st.columns([5, 1], vertical_alignment="center")
+with switches:
     projector = st.toggle(
         "Projector", key="projector", bind="query-params",
         help="Larger text and thicker lines, for the back row.",
     )  # fmt: skip
+with st.sidebar:
     st.session_state.choice = controls.draw(bench().device)
 first = st.session_state.setdefault("first_choice", st.session_state.choice)
 if replaced and st.session_state.choice == first:

@@ -33,7 +33,7 @@ IN_WORDS = {
     "weights": "Where each query (row) looks: a softmax, so each row of weights sums to 1.",
 }
 ALL_HEADS = "all heads"
-HEIGHT, PROJECTED = 430, 600  # pixels of the two main figures
+HEIGHT, PROJECTED = 430, 500  # pixels of the two main figures
 MOST_PREDICTIONS = 32  # columns in the picture of the predictions
 RECENT = 20  # steps in a mean of the training loss
 LOSS_WIDTH, MAPS_WIDTH, HEALTH_WIDTH = 470, 520, 320  # pixels in a window of usual width
@@ -96,13 +96,13 @@ def numbers(bench: Workbench, view: View | None, frame: Frame) -> None:
             in_nats(float(np.mean(recent))) if len(recent) else "–",
             f"Nats per scored token, mean of the last {RECENT} steps.",
         ),
-        "Validation loss": (in_nats(frame.loss), "On examples that training never draws."),
+        "Val. loss": (in_nats(frame.loss), "On examples that training never draws."),
         "Accuracy": (
             f"{frame.accuracy:.1%}",
             "Share of the scored validation tokens that are right.",
         ),
-        "Speed": (
-            f"{view.tokens_per_second:,.0f} tok/s" if running else "–",
+        "Tokens/s": (
+            f"{view.tokens_per_second:,.0f}" if running else "–",
             "Tokens trained on per second.",
         ),
         "Time left" if done else "Takes about": (

@@ -117,8 +117,11 @@ class Workbench:
     def _turn(self, pairs: dict[str, tuple[Any, Any]]) -> None:
         hot = is_hot(pairs) and self.run.view().status not in {Status.DIVERGED, Status.FAILED}
         if hot:
+            when = "after its end" if self.run.view().status in OVER else "while it ran"
             self.run.change(**{name: new for name, (_, new) in pairs.items()})
-            self.said = f"Changed while it ran: {in_words(pairs)}."
+            self.said = (
+                f"Changed {when}: {in_words(pairs)}. A link to this page begins with it at step 0."
+            )
             return
         moving = self.moving
         self._retire(before(pairs))
@@ -168,14 +171,18 @@ class Workbench:
             self._start(play=False)
         self.run.step_once()
 
-    def _begin_again_if_over(self) -> None:
+    @property
+    def over(self) -> bool:
+        """Whether the run goes no further: Play begins it anew."""
         view = self.view
         if view is None or view.status not in OVER:
-            return
-        if view.status is Status.DONE and len(view.loss) < self.spec.training.steps:
-            return
-        self.runs.discard(self.run)
-        self.run = None
+            return False
+        return view.status is not Status.DONE or len(view.loss) >= self.spec.training.steps
+
+    def _begin_again_if_over(self) -> None:
+        if self.over:
+            self.runs.discard(self.run)
+            self.run = None
 
     def _start(self, play: bool = True) -> None:
         self.run = self.runs.start(self.owner, self.spec, play=play)

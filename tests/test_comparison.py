@@ -368,10 +368,10 @@ def test_a_claim_needs_every_seed(pairs):
 
 
 def test_few_seeds_come_with_what_chance_does():
-    assert "2 seeds each, chance alone does that 1 time in 3" in judge(
+    assert "2 and 2 seeds, they would part so cleanly 1 time in 3" in judge(
         [flat(1.0)] * 2, [flat(2.0)] * 2
     )
-    assert "chance alone does that 1 time in 10" in judge([flat(1.0)] * 3, [flat(2.0)] * 3)
+    assert "part so cleanly 1 time in 10" in judge([flat(1.0)] * 3, [flat(2.0)] * 3)
     assert "chance" not in judge([flat(1.0)] * 4, [flat(2.0)] * 4)
 
 

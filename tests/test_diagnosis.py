@@ -54,7 +54,7 @@ def test_before_training_the_scores_are_described():
 def test_at_chance_becomes_a_warning_when_it_lasts():
     assert verdict(view_of([2.3] * 50)).kind == "info"
     found = verdict(view_of([2.3] * 150))
-    assert found.kind == "warn" and found.text.startswith("At chance: loss 2.30")
+    assert found.kind == "warn" and found.text.startswith("Near chance: loss 2.30")
 
 
 def test_learning_names_the_way_made():

@@ -203,6 +203,30 @@ def test_an_impossible_value_in_a_link_is_named_and_the_default_is_used(key, tex
     assert test.session_state.choice == usual
 
 
+@pytest.mark.parametrize("key", ["lr", "c" * 200])
+def test_a_long_text_in_a_link_is_cut_where_it_is_named(key):
+    said = texts(opened(**{key: "1" * 2000}).warning)
+    assert "…`" in said and "1" * 41 not in said and "c" * 41 not in said
+
+
+def test_a_source_without_its_text_asks_for_it_and_opens_the_place_to_add_it():
+    test = opened(task="text", text_source="own")
+    assert "The source is a text of your own, and there is none yet" in texts(test.error)
+    assert "'" not in texts(test.error)
+    assert test.session_state.more_task
+    fine(test.text_area(key="own_paste").set_value("to be or not to be\n" * 20).run())
+    assert not test.error and test.session_state.choice.spec.task.source == "own"
+
+
+def test_a_text_that_cannot_be_learnt_changes_neither_the_run_nor_the_link():
+    test = opened(task="text", text_source="own", **SMALL)
+    fine(test.text_area(key="own_paste").set_value("to be or not to be\n" * 20).run())
+    before = test.session_state.choice, test.session_state.fingerprint
+    fine(test.text_area(key="own_paste").set_value("ab").run())
+    assert "2 characters" in texts(test.error) and "The earlier text stays" in texts(test.error)
+    assert (test.session_state.choice, test.session_state.fingerprint) == before
+
+
 def test_a_key_given_twice_and_an_unknown_key_are_named():
     """UI-02"""
     test = AppTest.from_file(MAIN, default_timeout=120)
@@ -218,7 +242,7 @@ def test_a_knob_of_a_task_without_its_task_is_pointed_to_and_none_means_off():
     test = opened(symbols="5", clip="none")
     said = texts(test.warning)
     assert "`symbols` is not a knob" in said and "reverse_symbols" in said
-    assert "clip" not in said
+    assert "clip" not in said and "?." not in said
     assert test.session_state.choice.spec.training.clip is None
 
 
@@ -420,3 +444,27 @@ def test_a_width_that_the_default_heads_do_not_divide_opens_with_heads_that_do()
     page.run()
     assert not page.exception
     assert page.session_state["n_heads"] in (1, 2, 5, 10)
+
+
+def test_at_its_end_a_run_is_not_begun_anew_by_one_step_too_many():
+    test = opened(**SMALL)
+    fine(test.button(key="play").click().run())
+    until(test, lambda test: steps(test) == 50 and not test.session_state.bench.live)
+    fine(test.run())
+    assert test.button(key="play").label == "Play again"
+    assert test.button(key="step").disabled
+    # More steps are asked for: it can go on.
+    fine(test.select_slider(key="steps").set_value(100).run())
+    assert test.button(key="play").label == "Play"
+    assert not test.button(key="step").disabled
+
+
+def test_a_new_run_is_watched_as_it_goes_wherever_the_last_one_was_scrubbed_to():
+    test = opened(**SMALL)
+    fine(test.button(key="play").click().run())
+    until(test, lambda test: steps(test) == 50)
+    fine(test.slider(key="shown_step").set_value(0).run())
+    fine(test.run())
+    assert test.slider(key="shown_step").value == 0, "it stays where it was put"
+    fine(test.button(key="reset").click().run())
+    assert test.slider(key="shown_step").value == 50

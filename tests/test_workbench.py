@@ -86,7 +86,7 @@ def test_a_hot_knob_turns_in_the_running_model(bench):
     bench.follow(spec_for(steps=FOREVER, scale="none"))
     wait(lambda: bench.view.changes)
     assert bench.run is run and bench.moving and not bench.ghosts
-    assert bench.said == "Changed while it ran: scale sqrt_d_head → none."
+    assert bench.said.startswith("Changed while it ran: scale sqrt_d_head → none. A link")
     (change,) = bench.view.changes
     assert (change.field, change.value) == ("scale", "none") and change.step >= 3
 

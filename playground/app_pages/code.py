@@ -31,7 +31,7 @@ ORDER = (
     ("command_line", "Training without the app"),
 )
 
-st.title("The code")
+st.session_state.head.header("The code", anchor=False)
 st.markdown(
     "This is the model that runs on the Playground page: plain PyTorch, nothing hidden. "
     "Read it in this order."

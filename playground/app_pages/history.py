@@ -302,12 +302,12 @@ def page() -> None:
 
 bench, owner = my_bench(), history_owner()
 projector = st.session_state.get("projector", False)
-st.title("History")
+st.session_state.head.header("History", anchor=False)
 if owner is None:
     st.info(f"The history is switched off on this server ({HISTORY}=off).")
     st.stop()
 st.markdown(
-    f"Your runs of at least {WORTH_KEEPING} steps, the newest {MAX_ENTRIES} of them, from the "
-    f"Playground and from Compare. {how_long()}"
+    f"Your runs of at least {WORTH_KEEPING} steps, the newest {MAX_ENTRIES} of them, from all "
+    f"pages. {how_long()}"
 )
 page()

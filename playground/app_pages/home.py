@@ -40,7 +40,9 @@ def grid(cards: list[tuple], columns: int) -> None:
                 card(*found)
 
 
-st.header("Change one thing in a transformer, and see what happens", anchor=False)
+st.session_state.head.header(
+    "Change one thing in a transformer, and see what happens", anchor=False
+)
 st.html(f'<p style="font-size: 1.2rem; line-height: 1.5">{explain(IN_A_SENTENCE)}</p>')
 with st.container(horizontal=True, vertical_alignment="center"):
     if st.button(

@@ -36,12 +36,15 @@ def transport(bench: Workbench) -> None:
             )  # fmt: skip
         else:
             st.button(
-                "Play", key="play", type="primary", icon=":material/play_arrow:", shortcut="P",
-                on_click=press, args=(bench.play,), help="Train, and watch it happen.",
+                "Play again" if bench.over else "Play", key="play", type="primary",
+                icon=":material/play_arrow:", shortcut="P", on_click=press, args=(bench.play,),
+                help="Begin anew from step 0." if bench.over else "Train, and watch it happen.",
             )  # fmt: skip
+        # At its end one key pressed too often would begin anew, and what was learnt would be gone.
         st.button(
-            "Step", key="step", icon=":material/skip_next:", shortcut="S", disabled=bench.moving,
-            on_click=press, args=(bench.step,), help="One optimiser step.",
+            "Step", key="step", icon=":material/skip_next:", shortcut="S",
+            disabled=bench.moving or bench.over, on_click=press, args=(bench.step,),
+            help="One optimiser step.",
         )  # fmt: skip
         st.button(
             "Reset", key="reset", icon=":material/restart_alt:", on_click=press,
@@ -90,6 +93,10 @@ try:
 except ValueError as error:
     st.error(str(error))
 transport(bench)
+# Another run, or another length, is watched as it goes, wherever the last one was scrubbed to.
+watched = (id(bench.run), bench.spec.training.steps)
+if st.session_state.get("watched") != watched:
+    st.session_state.watched, st.session_state.shown_step = watched, bench.spec.training.steps
 if refused := st.session_state.pop("refused", None):
     st.error(refused)
 

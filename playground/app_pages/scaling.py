@@ -30,7 +30,8 @@ LENGTH = Knob("scaling_length", "Keys", (2, 4, 8, 16, 32, 64, 128), 16, "How man
 
 def verdict(found: scaling.Scores, even: float) -> str:
     """What the picture says, in one sentence."""
-    measured = f"The scores have a spread of {found.spread:.2f}"
+    scores = "scores" if found.scale == 1 else "scaled scores"
+    measured = f"The {scores} have a spread of {found.spread:.2f}"
     if found.largest > SATURATED:
         return (
             f"{measured}: the softmax is saturated. On average one key gets {found.largest:.0%} of "

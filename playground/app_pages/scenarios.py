@@ -258,7 +258,7 @@ if way := st.session_state.pop("go_to", None):
 bench, found = my_bench(), scenarios.load()
 compared: Comparison = st.session_state.setdefault("rehearsal", Comparison(bench.owner))
 start()
-with st.container(horizontal=True, vertical_alignment="bottom"):
+with st.session_state.head.container(horizontal=True, vertical_alignment="bottom"):
     name = st.selectbox(
         "Scenario", list(found), index=None, placeholder="all of them", key="scenario",
         bind="query-params", width=320, help="Clear it to see all of them.",
