@@ -88,8 +88,15 @@ def restore(saved: Snapshot, device: Device | None = None, text: str | None = No
         trainer.changes = [Change(*change) for change in run["changes"]]
         trainer.scaler.load_state_dict(run["scaler"])
     except (KeyError, TypeError, AttributeError, RuntimeError) as error:
-        raise ValueError(f"not a usable checkpoint: {error}") from error
+        raise ValueError(f"not a usable checkpoint: {in_words(error)}") from error
     return trainer
+
+
+def in_words(error: Exception) -> str:
+    """What reading a file has stumbled over, for somebody who does not know this code."""
+    if isinstance(error, KeyError):
+        return f"{error.args[0]} is missing"
+    return "a value in it is of the wrong kind"
 
 
 def _check(
@@ -166,6 +173,8 @@ def _members(data: bytes) -> Snapshot:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         if sum(item.file_size for item in archive.infolist()) > MAX_BYTES:
             raise ValueError(f"more than {MAX_BYTES} bytes unpacked")
+        if missing := {RUN, TENSORS} - set(archive.namelist()):
+            raise ValueError(f"this zip file holds no {' and no '.join(sorted(missing))}")
         run = json.loads(archive.read(RUN))
         tensors = safetensors.torch.load(archive.read(TENSORS))
     if not isinstance(run, dict):

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -16,6 +17,7 @@ import streamlit as st
 from core.config import ModelConfig, TrainConfig
 from core.device import Device
 from core.tasks import TASKS, Task
+from core.tasks.base import cut
 from playground import own_text
 from playground.ideas import IDEAS
 from playground.spec import Spec
@@ -249,8 +251,8 @@ def _replaced() -> Iterator[str]:
             continue
         if field is None:
             meant = [name for name in EVERY if name.endswith(f"_{key}")]
-            near = f"; did you mean {' or '.join(meant)}?" if meant else ""
-            yield f"`{key}` is not a knob of this page: ignored{near}"
+            near = f" (did you mean {' or '.join(meant)}?)" if meant else ""
+            yield f"`{cut(key)}` is not a knob of this page: ignored{near}"
             continue
         try:
             value = field.read(texts[0])
@@ -258,7 +260,7 @@ def _replaced() -> Iterator[str]:
                 st.session_state.overruled[key] = None
             problem = f"` is given {len(texts)} times" if len(texts) > 1 else ""
         except ValueError as error:
-            problem = f"={texts[0]}`: {error}"
+            problem = f"={cut(texts[0])}`: {error}"
         if problem:
             st.session_state.overruled[key] = field.default
             yield f"`{key}{problem}; the default {field.label(field.default)} is used"
@@ -398,6 +400,8 @@ def draw(device: Device) -> Choice:
             if name == "mask" and model["mask"] == "window":
                 model["window"] = knob(MODEL["window"])
     training = {}
+    if _lacks_text():
+        st.session_state.more_task = True  # that is where it can be added
     with st.expander("More: the task", key="more_task", bind="query-params"):
         task_values = _draw_task(task_class)
     with st.expander("More: the model", key="more_model", bind="query-params"):
@@ -412,6 +416,8 @@ def draw(device: Device) -> Choice:
         width="stretch", help="Every knob back to where it was at first.",
     )  # fmt: skip
     _overrule()
+    if _lacks_text():
+        return Choice(None, own_text.MISSING)
     try:
         task = task_class(**task_values)
         spec = Spec(ModelConfig.for_task(task, **model), task, TrainConfig(**training))
@@ -438,8 +444,14 @@ def _draw_training(name: str, device: Device) -> Any:
 def _draw_task(task_class: type[Task]) -> dict[str, Any]:
     values = {field.name: knob(field) for field in OF_TASK[task_class.name].values()}
     if values.get("source") == "own":
-        values["text"] = own_text.draw()
+        values["text"] = own_text.draw(partial(task_class, **values))
     return values
+
+
+def _lacks_text() -> bool:
+    """Whether a text of one's own is to be learnt, and nobody has added one."""
+    of_own = _present("task") == "text" and _present("text_source") == "own"
+    return of_own and not st.session_state.get("own_text")
 
 
 def knobs_of(spec: Spec) -> dict[str, Any]:

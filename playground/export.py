@@ -121,7 +121,10 @@ def _parsed(text: str | bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"this is not JSON as the playground writes it: {error}") from None
     if not isinstance(values, dict):
-        raise ValueError(f"the file holds {type(values).__name__}: expected an object {{…}}")
+        raise ValueError(
+            f"the file is JSON, but no configuration: expected {_JSON_NAMES[dict]} with the fields "
+            f"{', '.join(REQUIRED)}"
+        )
     return values
 
 

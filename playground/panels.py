@@ -250,8 +250,7 @@ def scrub(frames: tuple[Frame, ...], frame: Frame) -> None:
 
 def example(spec: Spec) -> str:
     """The task's own example, as one would type it."""
-    tokens = spec.task.probe(spec.model.architecture).inputs[0]
-    return "".join(spec.task.decode(tokens)).split("→")[0]
+    return spec.task.example(spec.model.architecture)
 
 
 def details(bench, view: View | None, frames, frame: Frame, projector: bool) -> None:

@@ -79,8 +79,8 @@ class Memory:
         """
         view = run.view()  # not under the lock: it takes the one of all runs
         steps = len(view.loss)
-        if np.isfinite(view.loss).sum() < WORTH_KEEPING:
-            return
+        if np.isfinite(view.loss).sum() < WORTH_KEEPING or steps <= run.resumed:
+            return  # too short, or a checkpoint that was brought back and not trained on
         with self._lock:
             owner, kept = self._owners.get(run.owner), self._kept.get(run)
             if owner is None or (kept is not None and kept.steps >= steps):

@@ -47,11 +47,13 @@ class Run:
         self.events = 0  # requests and changes of state so far
         self.memory = estimated_memory(spec)  # bytes
         self._spec = spec
-        self._outcome: Status | None = None
+        self.resumed = saved.trainer.step_count if saved else 0  # steps of an earlier run
+        over = saved is not None and self.resumed >= spec.training.steps
+        self._outcome: Status | None = Status.DONE if over else None
         self._message = ""
         self._freed = False
         # Written by the worker alone:
-        self.record = Record()
+        self.record = saved.record if saved else Record()
         self._saved = saved  # until it has been built
         self._trainer: Trainer | None = None
         self._probe = spec.task.probe(spec.model.architecture, spec.probe)
@@ -243,8 +245,8 @@ class Run:
             self._trainer = Trainer(spec.model, spec.task, spec.training, self._device)
             self.record = Record(self._trainer.layers)
         else:
-            self._trainer, self.record = saved.trainer, saved.record
-        self._look()
+            self._trainer = saved.trainer
+        self._look(closely=self._outcome is Status.DONE)
 
     def _do_pause(self) -> None:
         if self._outcome is None:

@@ -69,7 +69,7 @@ def load(data: bytes, device: Device | None = None, text: str | None = None) -> 
         training = TrainConfig.from_dict(saved.run["training"])
         spec = Spec(model, task_from_dict(saved.run["task"], text), training)
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"not a usable checkpoint: {error}") from error
+        raise ValueError(f"not a usable checkpoint: {checkpoint.in_words(error)}") from error
     check_limits(spec)  # before anything of its size is built
     added = saved.run.pop(ADDED, {})
     trainer = checkpoint.restore(saved, device, text)
@@ -80,7 +80,8 @@ def load(data: bytes, device: Device | None = None, text: str | None = None) -> 
         spec.task.probe(model.architecture, probe)
         record.resume(*_curves(added, trainer.step_count))
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{ADDED}: not as the playground writes it: {error}") from error
+        why = checkpoint.in_words(error)
+        raise ValueError(f"{ADDED}: not as the playground writes it: {why}") from error
     label = str(added.get("label", ""))
     began = replace(began, probe=probe, label=label)
     return SavedRun(replace(spec, probe=probe, label=label), began, trainer, record)

@@ -200,4 +200,7 @@ def bring_checkpoint(bench: Workbench, data: bytes) -> str:
     controls.knobs_of(saved.spec)
     bench.go_on(saved)
     controls.turn_to(saved.spec)
-    return f"The run goes on from step {saved.trainer.step_count}: press Play."
+    done = saved.trainer.step_count
+    if done >= saved.spec.training.steps:
+        return f"The run was over at step {done}: raise Steps to train on."
+    return f"The run goes on from step {done}: press Play."

@@ -212,7 +212,7 @@ class Workbench:
         if self.run is not None:
             self._retire("the run before")
         self.run, self.spec, self.fresh = run, saved.spec, False
-        self.said = f"Goes on from a checkpoint of step {saved.trainer.step_count}."
+        self.said = f"From a checkpoint of step {saved.trainer.step_count}."
 
     def frames(self) -> tuple[Frame, ...]:
         """The pictures there are, oldest first; without a run, that of the untrained model."""

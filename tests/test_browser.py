@@ -448,7 +448,7 @@ def test_a_file_that_is_no_utf8_is_refused_by_byte_and_the_earlier_text_stays(vi
     """UPL-01"""
     tab = visit()
     tab.open(task="text", text_source="own", text_length=8, more_task="true", settle=False, **SMALL)
-    tab.see("source='own' needs a text")
+    tab.see("The source is a text of your own, and there is none yet")
 
     def upload(name: str, data: bytes) -> None:
         (tmp_path / name).write_bytes(data)

@@ -273,7 +273,8 @@ def test_run_data_of_the_wrong_kind_is_refused(saved, value):
     legal = {"threads": [value], "changes": [[], {}], "scaler": [{}], "step": [7], "training": [{}]}
     for name in saved.run:
         if value not in legal.get(name, []):
-            refused(to_bytes(saved._replace(run=saved.run | {name: value})))
+            said = refused(to_bytes(saved._replace(run=saved.run | {name: value})))
+            assert "object" not in said and "NoneType" not in said
     if not isinstance(value, dict):
         assert "holds no object" in refused(zipped(saved.tensors, value))
 
@@ -282,7 +283,16 @@ def test_run_data_that_lacks_something_is_refused(saved):
     for name in saved.run:
         if name != "threads":
             run = {key: value for key, value in saved.run.items() if key != name}
-            refused(to_bytes(saved._replace(run=run)))
+            said = refused(to_bytes(saved._replace(run=run)))
+            assert f"{name} is missing" in said or name == "format"
+
+
+def test_a_zip_of_another_kind_is_refused_in_words():
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("holiday.txt", "sun")
+    said = "not a usable checkpoint: this zip file holds no run.json and no tensors.safetensors"
+    assert refused(buffer.getvalue()) == said
 
 
 def zipped(tensors: dict, run: object) -> bytes:

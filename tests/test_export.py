@@ -136,7 +136,10 @@ def edited(section: str | None = None, **values) -> str:
         ("[" * 50_000, "not JSON"),
         ('{"format": 1, "format": 1}', "field format is given more than once"),
         ('{"label": "\\ud800"}', "not JSON as the playground writes it"),
-        ("[]", "the file holds list: expected an object"),
+        (
+            "[]",
+            "is JSON, but no configuration: expected an object {…} with the fields format, task",
+        ),
         (" " * (MAX_CONFIG_BYTES + 1), "100,001 bytes, at most 100,000"),
         (b"\xff\xff{}", "byte 0xFF at offset 0 is not UTF-8"),
         ("{}", "field format, task, model, training is missing"),

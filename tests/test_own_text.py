@@ -2,6 +2,7 @@
 
 import hashlib
 
+import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.tasks.sources import MAX_TEXT_BYTES
@@ -11,11 +12,15 @@ GOOD = "to be or not to be, that is the question\n" * 5
 
 
 def page() -> None:
+    from functools import partial
+
     import streamlit as st
 
+    from core.tasks import TASKS
     from playground import own_text
 
-    st.session_state.got = own_text.draw()
+    length = st.session_state.get("length", 2)
+    st.session_state.got = own_text.draw(partial(TASKS["text"], source="own", length=length))
 
 
 def opened(**query: str) -> AppTest:
@@ -66,8 +71,8 @@ def test_a_file_that_is_no_utf8_is_refused_by_byte_and_the_earlier_text_stays():
     assert "bad.txt: byte 0xE9 at offset 3 is not UTF-8" in said(test)
     assert "The earlier text stays in use." in said(test)
     assert test.session_state.got == GOOD
-    test = upload(test, "better.txt", b"abc")
-    assert test.session_state.got == "abc" and not test.error
+    test = upload(test, "better.txt", b"abcdef")
+    assert test.session_state.got == "abcdef" and not test.error
 
 
 def test_a_bad_file_with_no_earlier_text_leaves_nothing():
@@ -76,6 +81,33 @@ def test_a_bad_file_with_no_earlier_text_leaves_nothing():
         test = upload(opened(), "bad.txt", data)
         assert why in said(test) and test.session_state.got == ""
         assert "earlier text" not in said(test)
+
+
+@pytest.mark.parametrize(
+    "bad, why",
+    [
+        ("ab", "2 characters, at least 3 needed"),
+        ("".join(chr(0x4E00 + i) for i in range(600)), "600 different characters, at most 512"),
+    ],
+)
+def test_a_text_that_the_task_cannot_learn_is_refused_and_the_earlier_one_stays(bad, why):
+    test = upload(opened(), "good.txt", GOOD.encode())
+    test = upload(test, "bad.txt", bad.encode())
+    assert f"bad.txt: the text has {why}" in said(test)
+    assert "The earlier text stays in use." in said(test)
+    assert f"In use: {len(GOOD)} characters" in said(test)
+    assert test.session_state.got == GOOD
+    assert test.text_input(key="fingerprint").value == fingerprint(GOOD)
+
+
+def test_a_text_too_short_for_the_length_is_taken_once_the_length_fits():
+    test = opened()
+    test.session_state.length = 64
+    paste(fine(test.run()), GOOD[:100])
+    assert "take a shorter length" in said(test) and test.session_state.got == ""
+    test.session_state.length = 49
+    fine(test.run())
+    assert not test.error and test.session_state.got == GOOD[:100]
 
 
 def test_the_size_limit_is_said_in_numbers():
@@ -91,6 +123,11 @@ def test_a_link_that_was_made_with_a_text_asks_for_it():
     test = paste(test, GOOD)
     assert not test.warning and not test.error
     assert test.session_state.got == GOOD
+
+
+def test_a_long_fingerprint_in_a_link_is_cut():
+    test = opened(fingerprint="9" * 3000)
+    assert "9" * 40 + "…" in said(test) and "9" * 41 not in said(test)
 
 
 def test_another_text_than_the_link_was_made_with_is_used_and_the_difference_said():

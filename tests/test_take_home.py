@@ -19,6 +19,8 @@ from core.train import Trainer
 from playground import controls, saved_run, take_home
 from playground import spec as limits
 from playground.export import config_json
+from playground.history import History
+from playground.remember import Memory
 from playground.runs import RUNS, Runs
 from playground.spec import Spec
 from playground.view import Record, Status
@@ -364,6 +366,42 @@ def test_a_checkpoint_goes_on_as_a_resting_run():
     rested(test)
     expected = np.float32([*whole[:10], *(step.loss for step in trainer)])
     np.testing.assert_array_equal(test.session_state.bench.view.loss, expected)
+
+
+def test_a_checkpoint_of_a_run_that_was_over_says_so_and_trains_on_when_steps_are_raised():
+    test = opened()
+    spec = test.session_state.choice.spec
+    trainer, record = trained(spec, 50)
+    upload(test, "checkpoint_file", "run.zip", saved_run.save(trainer, record, spec))
+    assert "The run was over at step 50: raise Steps to train on." in texts(test.info)
+    rested(test)
+    assert test.session_state.bench.view.status is Status.DONE
+    fine(test.select_slider(key="steps").set_value(100).run())
+    fine(test.button(key="play").click().run())
+    rested(test)
+    view = test.session_state.bench.view
+    assert (view.status, len(view.loss)) == (Status.DONE, 100)
+    np.testing.assert_array_equal(view.loss[:50], record.saved()[0][:, 0])
+
+
+def test_what_was_brought_back_is_a_new_run_only_once_it_has_trained_on(bench, tmp_path):
+    memory = Memory(History(tmp_path / "history.sqlite3"))
+    memory.know("visitor", "anna")
+    bench.runs.on_end = memory.keep
+    spec = spec_for(steps=30)
+    for steps in (25, 30):
+        bench.go_on(saved_run.load(saved_run.save(*trained(spec, steps), spec)))
+        wait(lambda: not bench.live)
+    bench.reset()
+    assert memory.flush(30) and not memory.history.list("anna")
+
+    bench.go_on(saved_run.load(saved_run.save(*trained(spec, 30), spec)))
+    bench.follow(spec_for(steps=31))
+    bench.play()
+    wait(lambda: len(bench.view.loss) == 31 and not bench.live)
+    bench.reset()
+    assert memory.flush(30)
+    assert [entry.result.steps for entry in memory.history.list("anna")] == [31]
 
 
 def test_a_checkpoint_without_a_curve_is_told_by_its_validation_loss():

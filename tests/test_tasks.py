@@ -375,6 +375,9 @@ def test_recall_asks_each_pair_and_uses_every_key():
         (TASKS["reverse"](vary=True), "3141", ("4 symbols", "5 to 10")),
         (TASKS["reverse"](), "31415926x!", ("'!'", "'x'", "0 1 2")),
         (TASKS["reverse"](), "3→41592653", ("without →",)),
+        (TASKS["reverse"](), "9" * 3000, ("'" + "9" * 40 + "…'", "3000 symbols")),
+        (TASKS["add"](), "9" * 3000, ("'" + "9" * 40 + "…'",)),
+        (TASKS["recall"](), "a1" * 1500, ("'" + "a1" * 20 + "…'",)),
         (TASKS["recall"](), "a1b2c3d4→e", ("4 pairs", "as in")),
         (TASKS["recall"](), "a1a2c3d4→a", ("no letter twice",)),
         (TASKS["recall"](), "a1b2c3→a", ("4 pairs",)),
@@ -407,12 +410,48 @@ def test_a_visitors_own_questions():
     assert answer(TASKS["recall"](), "a1b2c3d4->d") == "4"
     assert answer(TASKS["add"](), "7+95") == "102"
     assert answer(TASKS["add"](symbols=16), "f+1=") == "010"
+    assert answer(TASKS["add"](), "62+76=13") == answer(TASKS["add"](), "62+76=138") == "138"
     assert same(TASKS["add"]().probe("decoder", "  "), TASKS["add"]().probe("decoder"))
     prompt = TASKS["reverse"](vary=True).prompt("decoder", "31415")
     assert prompt.n_new == 5 and prompt.inputs[0].shape == (1, 11)
 
 
+@pytest.mark.parametrize(("task", "architecture"), QUESTIONS, ids=named)
+def test_the_example_typed_in_gives_the_row_that_is_shown(task, architecture):
+    typed = task.probe(architecture, task.example(architecture))
+    assert same(typed, task.probe(architecture))
+
+
 # --- text -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", ["docs", "grammar", "own"])
+@pytest.mark.parametrize("architecture", Text.architectures)
+def test_the_example_of_a_text_is_a_line_of_the_row_that_is_shown(source, architecture):
+    task = Text(source=source, text=OWN if source == "own" else "")
+    shown, typed = (
+        tokens(task, torch.cat((*batch.inputs, batch.targets), dim=1)[0])
+        for batch in (
+            task.probe(architecture),
+            task.probe(architecture, task.example(architecture)),
+        )
+    )
+    assert "\n" not in typed and len(task.example(architecture)) > 2
+    if "\n" not in shown:
+        assert typed == shown
+
+
+def test_of_the_characters_that_a_text_has_a_message_lists_a_dozen():
+    task = Text()
+    with pytest.raises(ValueError) as error:
+        task.probe("decoder", "üü")
+    listed = " ".join(task.decode(range(1, 13)))
+    assert str(error.value) == (
+        f"unknown characters 'ü': the text has {task.vocab_size - 1} different ones, {listed} …"
+    )
+    few = Text(source="own", text="abc" * 5, length=2)
+    with pytest.raises(ValueError, match=r"3 different ones, a b c$"):
+        few.probe("decoder", "ab!")
 
 
 @pytest.mark.parametrize("source", ["docs", "grammar", "own"])

@@ -9,7 +9,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from core.config import knob
-from core.tasks.base import IGNORED, entropy
+from core.tasks.base import IGNORED, cut, entropy
 from core.tasks.question import SYMBOLS, QuestionTask
 
 _SLOT = "_"  # where an encoder writes a digit of the answer
@@ -73,14 +73,14 @@ class Add(QuestionTask):
         return torch.cat((questions, slots), dim=1), torch.cat((unscored, answers), dim=1)
 
     def parse(self, text: str) -> Int[Tensor, "1 question"]:
-        ids = self.encode(text.removesuffix("="))
+        ids = self.encode(text.partition("=")[0])  # the sum may stand behind it
         plus = self.symbols + 1
         parts = [ids[: ids.index(plus)], ids[ids.index(plus) + 1 :]] if plus in ids else []
         if not parts or not all(
             1 <= len(part) <= self.length and max(part) <= self.symbols for part in parts
         ):
             raise ValueError(
-                f"{text!r}: add takes two numbers of up to {self.length} digits in base "
+                f"{cut(text)!r}: add takes two numbers of up to {self.length} digits in base "
                 f"{self.symbols} with + between them"
             )
         first, second = ([1] * (self.length - len(part)) + part for part in parts)

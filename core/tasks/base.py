@@ -19,6 +19,7 @@ from core.config import check_knobs
 PAD = 0  # id 0 of every vocabulary is padding: never scored, never generated
 IGNORED = -100  # a target that is not scored
 VALIDATION_SIZE = 256
+MOST_QUOTED = 40  # characters of what somebody typed that a message repeats
 _VALIDATION_SEED = 20_170_612  # any fixed number: validation is the same for every run
 
 _VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "<pad>": "·"}
@@ -86,6 +87,10 @@ class Task(ABC):
         Raises:
             ValueError: `text` is no example of this task; the message says the rule.
         """
+
+    @abstractmethod
+    def example(self, architecture: str) -> str:
+        """What one would type to get the row that `probe` shows without a text."""
 
     @abstractmethod
     def prompt(self, architecture: str, text: str | None = None) -> Prompt:
@@ -163,6 +168,11 @@ class Task(ABC):
 
     def _uniform(self) -> float:
         return math.log(self.vocab_size)
+
+
+def cut(text: str) -> str:
+    """What somebody typed, as a message repeats it: its beginning where it is long."""
+    return text if len(text) <= MOST_QUOTED else f"{text[:MOST_QUOTED]}…"
 
 
 def fixed_generator() -> torch.Generator:

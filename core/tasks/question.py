@@ -120,6 +120,10 @@ class QuestionTask(Task):
     def probe(self, architecture: str, text: str | None = None) -> Batch:
         return self.form(architecture, self._one_question(text))
 
+    def example(self, architecture: str) -> str:
+        question = self._one_question(None)[0].tolist()
+        return "".join(self.vocabulary[i] for i in question if i != PAD)
+
     def prompt(self, architecture: str, text: str | None = None) -> Prompt:
         self.check_architecture(architecture)
         question = self._one_question(text)

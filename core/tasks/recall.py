@@ -14,7 +14,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from core.config import knob
-from core.tasks.base import IGNORED
+from core.tasks.base import IGNORED, cut
 from core.tasks.question import SEPARATOR, SYMBOLS, QuestionTask
 
 _KEYS = "abcdefghijklmnopqrstuvwxyz"
@@ -93,10 +93,10 @@ class Recall(QuestionTask):
             and ids[-1] in keys
         )
         if not well_formed:
-            example = "".join(self.vocabulary[i] for i in self._one_question(None)[0].tolist())
             raise ValueError(
-                f"{text!r}: recall takes {self.length} pairs of a letter and a value, no letter "
-                f"twice, then {SEPARATOR} (or ?) and one of these letters, as in {example}"
+                f"{cut(text)!r}: recall takes {self.length} pairs of a letter and a value, no letter "
+                f"twice, then {SEPARATOR} (or ?) and one of these letters, as in "
+                f"{self.example('decoder')}"
             )
         return torch.tensor([ids])
 

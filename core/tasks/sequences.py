@@ -9,7 +9,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from core.config import knob
-from core.tasks.base import PAD, entropy
+from core.tasks.base import PAD, cut, entropy
 from core.tasks.question import SEPARATOR, SYMBOLS, QuestionTask
 
 
@@ -52,10 +52,10 @@ class SequenceTask(QuestionTask):
     def parse(self, text: str) -> Int[Tensor, "1 question"]:
         ids = self.encode(text.removesuffix(SEPARATOR))
         if self.start in ids:
-            raise ValueError(f"{text!r}: type the symbols only, without {SEPARATOR}")
+            raise ValueError(f"{cut(text)!r}: type the symbols only, without {SEPARATOR}")
         if not self.shortest <= len(ids) <= self.length:
             rule = f"{self.shortest} to {self.length}" if self.vary else f"exactly {self.length}"
-            raise ValueError(f"{text!r} has {len(ids)} symbols: task {self.name} takes {rule}")
+            raise ValueError(f"{cut(text)!r} has {len(ids)} symbols: task {self.name} takes {rule}")
         return torch.tensor([ids + [PAD] * (self.length - len(ids))])
 
     def blind(self) -> float:

@@ -17,6 +17,7 @@ from core.tasks.sources import Corpus, clean, corpus, docs_text
 
 SHOWN_LEN = 32  # characters of the example that is shown when a visitor brings none
 SAMPLE_LEN = 200  # characters that a sample adds
+NAMED = 12  # characters of the alphabet that a message lists
 
 SOURCES: dict[str, Callable[[str], Corpus | Grammar]] = {
     "docs": lambda text: corpus(docs_text()),
@@ -89,6 +90,11 @@ class Text(Task):
         ids = self.encode(text)[-self._width(architecture) :]
         return self._form(architecture, torch.tensor([ids]))
 
+    def example(self, architecture: str) -> str:
+        """The longest line of it: a field to type into holds one."""
+        window = self._lively_window(architecture)[0].tolist()
+        return max("".join(self.vocabulary[i] for i in window).split("\n"), key=len)
+
     def prompt(self, architecture: str, text: str | None = None) -> Prompt:
         """Write on from the end of `text`; without one, from a newline (or the first character).
 
@@ -146,6 +152,11 @@ class Text(Task):
             whose = "Python's documentation here" if task.source == "docs" else "this text"
             raise ValueError(f"{whose} is not the one that was learnt: SHA-256 differs")
         return task
+
+    def _known_characters(self) -> str:
+        known = self.decode(range(1, self.vocab_size))
+        more = " …" if len(known) > NAMED else ""
+        return f"the text has {len(known)} different ones, {' '.join(known[:NAMED])}{more}"
 
     @cached_property
     def _source(self) -> Corpus | Grammar:

@@ -12,6 +12,7 @@ from playground.visitor import comparison as my_comparison
 POLL = 1.0  # seconds between two looks at the runs
 SEEDS = (1, 2, 3, 5, 10)
 FIRST_QUESTION = "scale=none"
+NOTHING = "Nothing to compare with yet: choose a contrast above, or add a variant of your own."
 
 
 def ask(base: Spec) -> None:
@@ -53,8 +54,8 @@ def questions(base: Spec) -> LineUp:
     except ValueError as error:
         st.error(str(error))
         return LineUp(base)
-    for reason in lineup.left_out:
-        st.caption(reason)
+    if lineup.left_out:
+        st.warning("\n\n".join(lineup.left_out))
     for variant in lineup.variants:
         if warning := caution(variant.changes):
             st.warning(f"{variant.label}: {warning}.")
@@ -103,14 +104,17 @@ transport(lineup)
 if refused := st.session_state.pop("refused", None):
     st.error(refused)
 shown = compared.lineup
-if shown is not None and shown.specs != lineup.specs:
+if not lineup.variants:
+    st.info(NOTHING)
+elif shown is not None and shown.specs != lineup.specs:
     st.info("The knobs or the variants have changed: press Play all to compare what they say now.")
 
 active = compared.live
 
 
 def live() -> None:
-    compare_panels.draw(compared, lineup, projector=st.session_state.get("projector", False))
+    if lineup.variants or shown is not None:
+        compare_panels.draw(compared, lineup, projector=st.session_state.get("projector", False))
     if active and not compared.live:
         st.rerun()
 
