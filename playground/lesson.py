@@ -1,5 +1,6 @@
 """What the pages of the ideas share: a claim, knobs in the link, live source, a training at the end."""
 
+import html
 import inspect
 import textwrap
 from collections.abc import Callable, Sequence
@@ -31,7 +32,10 @@ Found = TypeVar("Found")
 def begin(name: str, claim: str) -> None:
     """Title, and what is claimed; what is measured stands below it on the page."""
     st.session_state.head.header(IDEAS[name].title, anchor=False)
-    st.markdown(f"> {claim}")
+    st.html(
+        '<p data-claim style="font-size: 1.1rem; border-left: 0.3rem solid var(--st-primary-color, #0072b2); '
+        f'padding-left: 0.7rem; margin: 0"><b>It is said:</b> {html.escape(claim)}</p>'
+    )
     st.session_state["lesson notes"] = st.container()
 
 
@@ -74,7 +78,7 @@ class Knob:
             nearest = _nearest(offered, state)
             st.session_state[self.key] = nearest
             st.toast(
-                f"{self.title} {self.show(state)} → {self.show(nearest)}: it has to fit the rest"
+                f"{self.title} {self.show(state)} → {self.show(nearest)}, to fit the other choices"
             )
         common = {
             "label": self.title, "key": self.key, "help": self.help, "bind": "query-params",

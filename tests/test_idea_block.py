@@ -260,7 +260,7 @@ def test_the_activation_picture_shows_curves_and_what_is_behind_them():
 
 @pytest.mark.parametrize(
     "n, said",
-    [(0, "0"), (768, "768"), (999.7, "1 k"), (33_280, "33.3 k"), (2_097_152, "2.1 M"), (999_800, "1 M"), (175_196_626_944, "175 G"), (4.5e12, "4.5 T")],
+    [(0, "0"), (768, "768"), (999.7, "1 k"), (33_280, "33.3 k"), (2_097_152, "2.1 M"), (999_800, "1 M"), (175_196_626_944, "175 B"), (4.5e12, "4.5 T")],
 )  # fmt: skip
 def test_large_numbers_in_three_digits(n, said):
     assert short(n) == said
@@ -285,4 +285,4 @@ def test_a_preset_sets_all_sizes_and_the_model_of_that_size_is_counted():
     test.button(key="block_count").click().run()
     assert not test.exception
     said = " ".join(element.value for element in test.markdown)
-    assert "Counted 291,648,307,200 operations" in said and "the same in every part" in said
+    assert "PyTorch counts 291,648,307,200 operations" in said and "the same in every part" in said

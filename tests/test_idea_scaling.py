@@ -60,7 +60,10 @@ def test_the_numbers_are_those_of_the_formula_spelled_out_in_numpy():
     assert found.largest == pytest.approx(weights.max(-1).mean(), rel=1e-5)
     entropy = -(weights * np.log(weights)).sum(-1).mean() / math.log(5)
     assert found.entropy == pytest.approx(entropy, rel=1e-5)
-    assert found.weights == pytest.approx(np.sort(weights[0, 0, 0])[::-1], rel=1e-4)
+    # The row that is shown is one of them, and no other is closer to the mean.
+    rows = weights.reshape(-1, 5)
+    away = np.abs(rows.max(-1) - rows.max(-1).mean())
+    assert found.weights == pytest.approx(np.sort(rows[away.argmin()])[::-1], rel=1e-3)
 
 
 def test_where_the_claim_holds_and_where_it_does_not():
@@ -86,19 +89,19 @@ def test_a_sweep_covers_every_scale_up_to_the_widest_model():
 
 def test_the_picture_shows_the_scores_their_theory_and_one_row_of_weights():
     values = np.random.default_rng(0).normal(0, 3.0, 50_000)
-    figure = score_picture(values, [0.7, 0.2, 0.1], theory=3.0)
+    figure = score_picture(values, [0.7, 0.2, 0.1], spread=3.01, theory=3.0)
     measured, theory, weights = figure["data"]
     step = measured["x"][1] - measured["x"][0]
     assert len(measured["x"]) == BINS
     assert float(np.sum(measured["y"]) * step) == pytest.approx(1, abs=0.01)
     assert np.abs(np.asarray(measured["y"]) - np.asarray(theory["y"])).max() < 0.01
     assert list(weights["y"]) == pytest.approx([0.7, 0.2, 0.1])
-    assert "3.0" in alt_text(figure) and "0.70" in alt_text(figure)
+    assert "3.01" in alt_text(figure) and "0.70" in alt_text(figure)
     go.Figure(figure)
 
 
 def test_of_a_long_row_only_the_largest_weights_are_drawn():
-    figure = score_picture([0.0, 1.0], [1 / 128] * 128, theory=1.0)
+    figure = score_picture([0.0, 1.0], [1 / 128] * 128, spread=0.5, theory=1.0)
     assert len(figure["data"][2]["y"]) == MOST_BARS
 
 

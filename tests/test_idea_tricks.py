@@ -234,6 +234,18 @@ def test_what_tying_did(two, one, said):
     assert said in tricks.after_tying(two, one, BLIND)
 
 
+@pytest.mark.parametrize(
+    "losses, said",
+    [
+        ({"fp32": 0.5, "bf16": 0.51, "fp16": 0.49}, "fp16 learns (0.49). The loss does not mind."),
+        ({"fp32": 0.5, "bf16": 0.9, "fp16": math.inf}, "fp16 diverges. The loss minds bf16 and fp16."),
+        ({"fp32": 0.5}, "no other precision"),
+    ],
+)  # fmt: skip
+def test_what_the_precision_did(losses, said):
+    assert said in tricks.after_precision(losses, BLIND)
+
+
 def test_a_fate_has_three_names():
     assert tricks.fate(math.inf, BLIND) == "diverges"
     assert tricks.fate(2.3, BLIND) == "stays at chance (2.3)"

@@ -90,7 +90,7 @@ def choose(element, kind: str, index: int | None, before) -> None:
 def test_a_page_claims_measures_and_shows_the_code_that_ran(name):
     test = lesson(name)
     assert any(IDEAS[name].title in element.value for element in test.header)
-    assert "> " in texts(test.markdown), "what is claimed"
+    assert "It is said:" in texts(test.html), "what is claimed"
     shown = [element.value for element in test.code]
     files = [path.read_text() for path in Path(PAGES.parent, "core").rglob("*.py")]
     assert shown

@@ -67,8 +67,8 @@ def verdict(parameters: dict[str, int], flops: dict[str, int]) -> str:
     return (
         f"The feed-forward holds {share_text(parameters['feed-forward'] / blocks)} of each block's "
         f"parameters, and {share_text(parameters['feed-forward'] / n)} of all. Of the operations the feed-forward "
-        f"does {share_text(flops['feed-forward'] / work)}, attention {share_text(attention / work)}; "
-        f"q·k and weights·v have no parameters, and {share_text(flops['products'] / work)} of the operations."
+        f"does {share_text(flops['feed-forward'] / work)} and attention {share_text(attention / work)}: "
+        f"{share_text(flops['products'] / work)} are q·k and weights·v, which have no parameters."
     )  # fmt: skip
 
 
@@ -76,7 +76,7 @@ def shown_order(found: dict[str, block.Mixing], n: int) -> None:
     """What another order and a changed token do, in a table of measurements."""
     rows = {
         name: {
-            "f(other order) = other order of f?": "yes, exactly"
+            "shuffled in, shuffled out?": "yes, exactly"
             if mixing.permuted == 0
             else f"yes, to rounding ({mixing.permuted:.0e})"
             if mixing.permuted < 1e-4
@@ -206,7 +206,8 @@ with st.container(horizontal=True, vertical_alignment="center"):
     if found:
         total, same = sum(found.values()), {p: n for p, n in flops.items() if n} == found
         st.markdown(
-            f"Counted {total:,} operations in the running model, by formula {sum(flops.values()):,}: "
+            f"PyTorch counts {total:,} operations (one block of the real model, without its numbers, times {layers}, and the output "
+            f"layer); the formula says {sum(flops.values()):,}: "
             + ("the same in every part." if same else "**they differ.**")
         )
 

@@ -107,7 +107,7 @@ def what_it_does(on: depth.Flow, off: depth.Flow, norm: str) -> str:
         reason = "" if norm == "none" else ": LayerNorm restores sizes, on the way back too"
         return (
             f"**Here it is not the gradient's size.** {both}{reason}. But {apart}, and no norm brings back what is lost. "
-            "Each attention takes weighted means over the places: added to the stream they are news, in its place they are all there is."
+            "Each attention takes weighted means over the places. Added to the stream, they leave it what it knew; in its place, block after block, only the mean survives."
         )
     return f"**Here little is lost so far.** {both}; {apart}. Depth is the knob to turn."
 
@@ -132,7 +132,7 @@ def about_norm(done: depth.Normalised) -> str:
         return f"All numbers are the same, so nothing is left but the shift: a variance of 0, and ε keeps it from being a division by 0. {agrees}"
     if size < 0.99:
         return f"The variance, {words(done.variance)}, is not large beside ε = {words(done.eps)}: afterwards the size is {size:.2g} instead of 1. LayerNorm does not blow up what is next to nothing. {agrees}"
-    return f"Whatever the size before, afterwards it is {size:.3f}: multiply all numbers by 10, and only the first two pictures would say so. {agrees}"
+    return f"Whatever the size before, divided by the root of the variance it is {size:.3f}: multiply all numbers by 10, and only the first two pictures would say so. Gain and shift may then undo that. {agrees}"
 
 
 def worth(skipped: depth.Skipped) -> str:
@@ -270,7 +270,8 @@ base = Spec(depth.config(trained, True, norm, init), task, TrainConfig(steps=250
 lesson.training(
     "depth",
     f"The same model with {trained} blocks, {'no norm' if norm == 'none' else f'{norm}-norm'} and `{init}` (as above), with and "
-    "without residual connections. Begin with 4 blocks, pre-norm and `gpt2`. Then try 2: does it still matter?",
+    f"without residual connections. {'Then try 2 blocks' if trained > 2 else 'Then try 4 blocks'}: does it still matter? "
+    "Afterwards each block of the first model is left out in turn.",
     line_up(base, [(("residual", False),)]),
     LINES,
     after=after,

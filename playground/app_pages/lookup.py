@@ -1,5 +1,6 @@
 """The lookup: one query followed through attention, a dictionary by hand, and one that is learnt."""
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -99,10 +100,15 @@ def place(key: str, title: str, default: int, help: str, words: Sequence[str]) -
     """Choose one of the words; counted from 0."""
 
     def show(i: int) -> str:
-        return f"{i} {words[i - 1]}" if 1 <= i <= len(words) else str(i)
+        return f"{i} {plain(words[i - 1])}" if 1 <= i <= len(words) else str(i)
 
     knob = Knob(key, title, tuple(PLACES), default, help, show, most=lookup.MOST_WORDS)
     return knob.draw(PLACES[: len(words)]) - 1
+
+
+def plain(word: str) -> str:
+    """A word that a widget's label shows as it is, its signs of Markdown included."""
+    return re.sub(r"[\\`*_\[\]$~:<]", r"\\\g<0>", word)
 
 
 def go(step: int, stage: str) -> None:
@@ -297,7 +303,7 @@ def arithmetic(one: lookup.Meeting) -> None:
     power = r"e^{-\infty} = 0" if cell.hidden else rf"e^{{{cell.score:.2f} \times {scale:.3g}}} = e^{{{cell.scaled:.2f}}} = {tex(cell.power)}"  # fmt: skip
     st.latex(
         rf"{power},\qquad \sum_{{\text{{keys}}}} e^{{…}} = {tex(cell.total)},\qquad "
-        rf"\text{{weight}} = \frac{{{tex(cell.power)}}}{{{tex(cell.total)}}} = {cell.weight:.3f}"
+        rf"\text{{weight}} = \frac{{{tex(cell.power)}}}{{{tex(cell.total)}}} = {cell.weight:.3f}\rule{{0pt}}{{4.5ex}}"
     )
 
 
@@ -329,7 +335,8 @@ def remarks(one: lookup.Meeting) -> None:
     """What is easily misread, and what a repeated word shows."""
     found, head, query, _ = one
     notes = [
-        "The model is untrained: who looks at whom is chance here. The arithmetic is that of every transformer."
+        "The model is untrained: who looks at whom is chance here, and a word is only a name for its random vector, so other "
+        "words in their places give the same numbers. The arithmetic is that of every transformer."
     ]
     if pair := lookup.twins(found.words):
         first, second = pair
@@ -396,7 +403,7 @@ def by_hand() -> None:
         f"{name} {short(score)}" for name, score in zip(names, answer.scores, strict=True)
     )
     st.caption(
-        f"Scores: {scores}. A dictionary of Python answers with one value or says that the key is missing. "
+        f"Scores, divided by √2: {scores}. A dictionary of Python answers with one value or says that the key is missing. "
         "Softmax never says “not found”: with no match at all it returns the mean of all values, "
         f"here {answer.mean:.2f}."
     )
@@ -482,7 +489,7 @@ lesson.training(
     "lookup",
     "A lookup that is learnt: pairs of a letter and a value, then one letter; answer with its value. Letter "
     "and value are two tokens, so one block has to tie them together before another can look the value up. Does one block do? "
-    f"Who knows the four values but not which is asked for loses {lookup.loss_of_a_guess(task):.2f} at best.",
+    f"A guess among the four values of the row loses {lookup.loss_of_a_guess(task):.2f} at best.",
     line_up(base, [(("n_layers", 1),)]),
     LEARNT,
     after=found_keys,

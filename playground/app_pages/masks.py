@@ -40,7 +40,7 @@ KIND = Knob("masks_kind", "Mask", tuple(MASKS), "causal", "Causal: itself and th
 WINDOW = Knob("masks_window", "Window", masks.WINDOWS, 3, "How many places a query sees under the mask `window`, itself counted; chooses that mask.", on_change=look_through_window)  # fmt: skip
 LAYERS = Knob("masks_layers", "Blocks", tuple(range(1, masks.MOST_LAYERS + 1)), 2, "Each block looks once more: what one saw, the next one passes on.")  # fmt: skip
 LENGTH = Knob("masks_length", "Tokens", (8, 10, masks.MAX_LENGTH), 10, "The length of the row, from the task reverse.")  # fmt: skip
-PADDING = Knob("masks_padding", "Padding", (0, 1, 2, 3), 0, "How many places at the end are mere filler, drawn as a dot; its keys are hidden.")  # fmt: skip
+PADDING = Knob("masks_padding", "Padding in this row", (0, 1, 2, 3), 0, "How many places at the end are mere filler, drawn as a dot; its keys are hidden.")  # fmt: skip
 QUERY = Knob("masks_query", "Query (an output)", tuple(range(masks.MAX_LENGTH)), 7, "Whose row is followed, on the right of the picture and below.")  # fmt: skip
 KEY = Knob("masks_key", "Key", tuple(range(masks.MAX_LENGTH)), 4, "The cell to change is the one of this query and this key.")  # fmt: skip
 POSITION = Knob("masks_position", "Positions", ("sinusoidal", "rotary", "none"), "sinusoidal", "Padding at the start moves every token to another place: some kinds of positions notice.")  # fmt: skip
@@ -56,7 +56,8 @@ def edits() -> dict[tuple[int, int], bool]:
 
 
 def change(cells: dict[tuple[int, int], bool]) -> None:
-    st.session_state[EDITS] = [*st.session_state[EDITS][-MOST_EDITS:], edits() | cells]
+    if (changed := edits() | cells) != edits():  # what changes nothing need not be taken back
+        st.session_state[EDITS] = [*st.session_state[EDITS][-MOST_EDITS:], changed]
 
 
 def toggle(query: int, key: int, seen: masks.Cells) -> None:
@@ -103,7 +104,8 @@ def verdict(found: masks.Reach, seen: np.ndarray, window: int | None, n_layers: 
     if window is not None:
         n, most = int(reached[-1].sum()), n_layers * (window - 1) + 1
         rule = f"n·(w − 1) + 1 = {most}"
-        said += f" The window shows {window}, but {n} tokens reach the last output {through}: " + (
+        so = "and" if n == window else "but"
+        said += f" The window shows {window}, {so} {n} tokens reach the last output {through}: " + (
             f"{rule}." if n == most else f"{rule}, and the row has no more than {count}."
         )
     if empty := np.flatnonzero(~seen.any(-1)).tolist():
@@ -201,7 +203,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     )  # fmt: skip
     st.button(
         "Undo all", key="masks_undo_all", type="tertiary", on_click=forget, disabled=not edits(),
-        help="Back to the mask as its rule says.",
+        help="Back to the mask as its rule says. What is drawn by hand is not in the link.",
     )  # fmt: skip
 verdict_place.markdown(
     explain(verdict(found, seen, window if regular else None, n_layers)), unsafe_allow_html=True
@@ -219,14 +221,11 @@ st.subheader("One row of the formula", anchor=False)
 hidden = np.flatnonzero(~seen[query])
 number = f"{found.added.min():.2g}" if hidden.size else "0"
 mantissa, _, power = number.partition("e+")
+added = "0" if seen[query, key] else rf"({mantissa}\cdot 10^{{{power}}})"
+weight = f"{found.weights[0, query, key]:.2f}" if seen[query, key] else "0"
 lesson.formula(
     r"w_{ij} = \operatorname{softmax}_j\left(\frac{q_i \cdot k_j}{\sqrt{d_k}} + b_{ij}\right),\quad b_{ij} = 0 \text{ or } -\infty",
-    (rf"w_{{{query},{key}}} = {found.weights[0, query, key]:.2f}")
-    + (
-        rf",\quad {found.scaled[0, query, hidden[0]]:.2f} {mantissa}\cdot 10^{{{power}}} \to {found.weights[0, query, hidden[0]]:g}"
-        if hidden.size
-        else ""
-    ),
+    rf"{found.scaled[0, query, key]:.2f} + {added} \;\Rightarrow\; w_{{{query},{key}}} = {weight}",
 )
 live_plot(
     row_picture(
@@ -277,8 +276,8 @@ with right:
                 delta_color="green" if moved == 0 else "red",
             )  # fmt: skip
     st.markdown(
-        "A low training loss says nothing about that. What is asked in use is not there yet to be looked at: "
-        "train both at the end of this page."
+        "A low training loss says nothing about that. When a model writes by itself, the token to look at "
+        "does not exist yet: train both at the end of this page."
     )
 
 st.subheader("A padded batch against the same sequences alone", anchor=False)

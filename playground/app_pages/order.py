@@ -286,7 +286,9 @@ st.subheader("Shuffle the words", anchor=False)
 with st.container(horizontal=True, vertical_alignment="bottom"):
     wish = ORDER.draw(width="content")
     mask = MASK.draw(width="content")
-    st.markdown(f"Positions: **{kind}**, untrained, {d_model} columns, {n_heads} heads")
+    st.markdown(
+        f"Positions: **{kind}**, untrained, {d_model} columns, {n_heads} head{'s' * (n_heads > 1)}"
+    )
 places = order.ORDERS[wish]
 found = order.shuffled(kind, mask, places, d_model, n_heads)
 st.markdown(noticed(found, kind, mask, wish))

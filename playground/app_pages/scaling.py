@@ -17,7 +17,8 @@ from playground.spec import Spec
 
 NAMES = {"sqrt_d_head": "√d_k", "none": "nothing", "d_head": "d_k", "sqrt_d_model": "√d_model"}
 PANELS = {"spread": "spread of the scores", "largest": "largest weight", "gradient": "gradient through the softmax"}  # fmt: skip
-SATURATED, FLAT = 0.8, 1.25  # a largest weight above; one below so many times the even weight
+SATURATED = 0.8  # a largest weight, on average
+FLAT = 0.97  # an entropy of the weights, as a share of its maximum
 
 HEADS = Knob(
     "scaling_heads", "Heads", (1, 2, 4, 8), 1, "With several heads d_model is wider than d_k, and dividing by √d_model is too much."
@@ -28,23 +29,23 @@ INIT = Knob("scaling_init", "Initialisation", tuple(INITS), "xavier", "How large
 LENGTH = Knob("scaling_length", "Keys", (2, 4, 8, 16, 32, 64, 128), 16, "How many keys each query chooses from.")  # fmt: skip
 
 
-def verdict(found: scaling.Scores, even: float) -> str:
-    """What the picture says, in one sentence."""
+def verdict(found: scaling.Scores, usual: scaling.Scores, even: float) -> str:
+    """What the picture says, in one sentence; `usual` is the same under √d_k."""
     scores = "scores" if found.scale == 1 else "scaled scores"
     measured = f"The {scores} have a spread of {found.spread:.2f}"
     if found.largest > SATURATED:
         return (
             f"{measured}: the softmax is saturated. On average one key gets {found.largest:.0%} of "
-            f"the weight, and {found.gradient:.2f} is left of the gradient."
+            f"the weight; the gradient through it is {found.gradient:.2f}, under √d_k it is {usual.gradient:.2f}."
         )
-    if found.largest < FLAT * even:
+    if found.entropy > FLAT:
         return (
             f"{measured}: the softmax can hardly tell the keys apart. The largest weight is "
-            f"{found.largest:.2f}, an even look is {even:.2f}."
+            f"{found.largest:.2f} on average, an even look is {even:.2f}."
         )
     return (
         f"{measured}: the softmax chooses, and still learns. The largest weight is "
-        f"{found.largest:.2f}, an even look {even:.2f}."
+        f"{found.largest:.2f} on average, an even look is {even:.2f}."
     )
 
 
@@ -71,14 +72,16 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     d_head = WIDTH.draw(scaling.widths(n_heads))
     length = LENGTH.draw()
 
-found = scaling.scores(d_head, n_heads, scale, init, length)
-st.markdown(explain(verdict(found, 1 / length)), unsafe_allow_html=True)
+found, usual = (scaling.scores(d_head, n_heads, s, init, length) for s in (scale, "sqrt_d_head"))
+st.markdown(explain(verdict(found, usual, 1 / length)), unsafe_allow_html=True)
 live_plot(
-    score_picture(found.values, found.weights, found.theory, projector=lesson.projector()),
+    score_picture(
+        found.values, found.weights, found.spread, found.theory, projector=lesson.projector()
+    ),
     key="scaling_picture",
 )
 lesson.formula(
-    r"\mathrm{Var}(q \cdot k) = \sum_{i=1}^{d_k} \mathrm{Var}(q_i k_i) = d_k,",
+    r"\mathrm{Var}(q_i) = \mathrm{Var}(k_i) = 1 \;\Rightarrow\; \mathrm{Var}(q \cdot k) = \sum_{i=1}^{d_k} \mathrm{Var}(q_i k_i) = d_k,",
     rf"\sqrt{{d_k}} = {d_head**0.5:.2f},\quad \text{{measured spread of }} q\cdot k = {found.unscaled:.2f},\quad \times\,{found.scale:.3g} = {found.spread:.2f}",
 )
 st.markdown(limits(init, d_head, length, n_heads))
@@ -94,7 +97,8 @@ figure = scale_sweep(
 )  # fmt: skip
 live_plot(figure, key="scaling_sweep")
 st.caption(
-    "Largest weight and gradient are means over all queries. The gradient is the length of the "
+    ("With one head √d_model is √d_k: their lines are one. " if n_heads == 1 else "")
+    + "Largest weight and gradient are means over all queries. The gradient is the length of the "
     "softmax's Jacobian: 0 when one key has all the weight."
 )
 lesson.source(attention_spelled_out)
@@ -108,7 +112,9 @@ base = Spec(
 lesson.training(
     "scaling",
     f"The same model at d_k = 128 (one head, `{init}`, pre-norm), with and without. Which one learns to "
-    "reverse ten symbols? Then choose `gpt2` above, and train again.",
+    "reverse ten symbols? Then choose "
+    + ("`xavier`" if init == "gpt2" else "`gpt2`")
+    + " above, and train again.",
     line_up(base, [(("scale", "none"),)]),
     ["divided by √d_k", "not divided"],
 )

@@ -11,7 +11,7 @@ from core.optimize import cosine, learning_rate
 from core.tasks import TASKS
 from core.train import Trainer
 from playground import lesson
-from playground.comparison import Change, Series, line_up, reached, verdict
+from playground.comparison import Change, Series, line_up, reached
 from playground.components import live_plot
 from playground.figures.tricks import (
     NumberType,
@@ -72,10 +72,6 @@ def tall(usual: int, projected: int) -> dict:
     }
 
 
-def sentence(words: str) -> str:
-    return f"{words[:1].upper()}{words[1:]}."
-
-
 def over(line: Series) -> bool:
     return line.views[0].status in (Status.DONE, Status.DIVERGED)
 
@@ -93,7 +89,8 @@ def train(
     wishes: Sequence[tuple[str, tuple[Change, ...]]],
     first: str,
     after: Callable[[dict[str, Series]], None] | None = None,
-    conclude: Callable[[dict[str, float], float], str] | None = None,
+    *,
+    conclude: Callable[[dict[str, float], float], str],
 ) -> None:
     """The training at the end: the base, and of the wishes those that can run and differ from it.
 
@@ -110,10 +107,10 @@ def train(
         runs = dict(zip(names, series, strict=False))
         if after is not None:
             after(runs)
-        if conclude is not None and all(over(line) for line in series):
+        if all(over(line) for line in series):
             chance = references(base.task, base.model.architecture)[0].blind
             st.markdown(conclude({name: loss_of(line) for name, line in runs.items()}, chance))
-        st.caption(" ".join(sentence(verdict(series[0], other)) for other in series[1:]))
+            st.caption("One seed each is no proof: take it over several seeds.")
 
     lesson.training(f"tricks_{which}", question, found, names, after=below)
     for reason in found.left_out:
@@ -196,7 +193,7 @@ def warmup() -> None:
         [(names[1], change), (names[2], (("norm", "pre"),))],
         names[0],
         rates_below,
-        lambda loss, chance: tricks.after_warmup(
+        conclude=lambda loss, chance: tricks.after_warmup(
             loss[names[0]], loss.get(names[1]), loss[names[2]], chance
         ),
     )
@@ -254,7 +251,9 @@ def clipping() -> None:
         [(clipped, (("clip", clip),))],
         "as they are",
         norms_below,
-        lambda loss, chance: tricks.after_clipping(loss["as they are"], loss[clipped], chance),
+        conclude=lambda loss, chance: tricks.after_clipping(
+            loss["as they are"], loss[clipped], chance
+        ),
     )
 
 
@@ -302,7 +301,9 @@ def tying() -> None:
         [("one table", (("tie_embeddings", True),))],
         "two tables",
         sizes_below,
-        lambda loss, chance: tricks.after_tying(loss["two tables"], loss["one table"], chance),
+        conclude=lambda loss, chance: tricks.after_tying(
+            loss["two tables"], loss["one table"], chance
+        ),
     )
 
 
@@ -349,6 +350,7 @@ def precision() -> None:
         Spec(model, task, TrainConfig(steps=150)),
         others,
         "fp32",
+        conclude=tricks.after_precision,
     )
     for name, refusal in device.refusals:
         if refusal:

@@ -47,8 +47,8 @@ BINS = 60
 
 
 def short(n: float) -> str:
-    """A large number in three digits: 33.3 k, 4.19 M, 175 G."""
-    for size, sign in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+    """A large number in three digits: 33.3 k, 4.19 M, 175 B."""
+    for size, sign in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
         if n >= 0.9995 * size:
             return f"{n / size:.3g} {sign}" if n < 999.5 * size else f"{n / size:.0f} {sign}"
     return f"{n:.0f}"

@@ -29,6 +29,7 @@ MOST_BARS = 64
 def score_picture(
     values: ArrayLike,
     weights: Sequence[float],
+    spread: float,
     theory: float,
     *,
     height: int = 330,
@@ -39,10 +40,11 @@ def score_picture(
     Args:
         values: [n], scores after scaling.
         weights: of one query, largest first; they sum to 1.
+        spread: standard deviation of all scores, of which `values` may be a sample.
         theory: standard deviation for q and k of unit variance.
     """
     values = np.asarray(values, dtype=np.float64)
-    size, spread = sizes(projector), float(values.std())
+    size = sizes(projector)
     reach = max(LEAST_REACH, 3.5 * max(theory, spread))
     edges = np.linspace(-reach, reach, BINS + 1)
     counts, _ = np.histogram(values, edges)
@@ -65,7 +67,7 @@ def score_picture(
         "yaxis2": {"range": [0, 1], "title": {"text": "weight"}, "anchor": "x2", "gridcolor": GRID, "zeroline": False, "fixedrange": True},
         "annotations": [
             _heading(f"spread {spread:.2f}, theory {theory:.2f}", "x domain", "y domain", size.font),
-            _heading(f"largest weight {max(shown):.2f}", "x2 domain", "y2 domain", size.font),
+            _heading(f"a typical query: largest weight {max(shown):.2f}", "x2 domain", "y2 domain", size.font),
         ],
     }  # fmt: skip
     data = [
@@ -114,14 +116,16 @@ def scale_sweep(
         layout[f"xaxis{suffix}"] = {
             "type": "log", "domain": [i * (each + gap), i * (each + gap) + each],
             "anchor": f"y{suffix}", "tickvals": list(widths[::2]), "ticktext": [str(w) for w in widths[::2]],
-            "title": {"text": "d_k", "standoff": 12}, "gridcolor": GRID, "zeroline": False,
+            "gridcolor": GRID, "zeroline": False,
         }  # fmt: skip
         layout[f"yaxis{suffix}"] = {
             "anchor": f"x{suffix}", "gridcolor": GRID, "zeroline": False,
             **({"type": "log", "dtick": 1} if panel in log else {"rangemode": "tozero"}),
         }  # fmt: skip
         layout["annotations"].append(
-            _heading(titles[panel], f"x{suffix} domain", f"y{suffix} domain", size.font)
+            _heading(
+                f"{titles[panel]}, over d_k", f"x{suffix} domain", f"y{suffix} domain", size.font
+            )
         )
         if chosen is not None:
             layout["shapes"].append(

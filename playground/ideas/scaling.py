@@ -27,7 +27,7 @@ class Scores:
     """The scores of one untrained attention, after scaling, and what its softmax makes of them."""
 
     values: np.ndarray  # float32 [n]: the scaled scores
-    weights: np.ndarray  # float32 [length]: one query's weights, largest first
+    weights: np.ndarray  # float32 [length]: a typical query's weights, largest first
     unscaled: float  # spread of q·k
     spread: float  # spread of q·k·scale
     theory: float  # the spread for q and k of unit variance
@@ -85,9 +85,11 @@ def scores(d_head: int, n_heads: int, scale: str, init: str, length: int, seed: 
     attention(q, k, k, Bias(torch.zeros(length, length), torch.ones(length, 1)), factor, trace)
     scaled, weights = trace.seen["scaled"], trace.seen["weights"]
     seen = seen_keys(trace.seen["masked"])
+    rows = weights.flatten(0, -2)
+    typical = (rows.amax(-1) - rows.amax(-1).mean()).abs().argmin()
     return Scores(
         values=scaled.flatten()[:SCORES].numpy(),
-        weights=weights[0, 0, 0].sort(descending=True).values.numpy(),
+        weights=rows[typical].sort(descending=True).values.numpy(),
         unscaled=score_spread(trace.seen["scores"], seen),
         spread=score_spread(scaled, seen),
         theory=spread_in_theory(d_head, factor),

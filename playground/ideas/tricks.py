@@ -74,6 +74,17 @@ def after_tying(two: float, one: float, chance: float) -> str:
     return said + ("One table learns faster here." if one < two else "One table learns more slowly here.")  # fmt: skip
 
 
+def after_precision(losses: dict[str, float], chance: float) -> str:
+    """Whether the loss minds shorter numbers, from the loss of each precision."""
+    said = ", ".join(f"{name} {fate(loss, chance)}" for name, loss in losses.items())
+    if len(losses) < 2:
+        return f"{said}. This device offers no other precision."
+    minds = [name for name, loss in losses.items() if not alike(loss, losses["fp32"], chance)]
+    return f"{said}. " + (
+        f"The loss minds {' and '.join(minds)}." if minds else "The loss does not mind."
+    )
+
+
 def alike(one: float, other: float, chance: float) -> bool:
     """Whether two losses of one seed each are too close to tell apart."""
     low, high = sorted((one, other))
