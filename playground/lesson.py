@@ -173,15 +173,16 @@ def training(
     compared = trial(name)
     st.subheader("Train it", anchor=False)
     st.markdown(question)
+    # Asked before the buttons are drawn: runs that come to rest in between are looked at once more.
+    mine = compared.lineup == lineup
+    active = mine and compared.live
     _transport(name, compared, lineup)
     if refused := st.session_state.pop(f"{name} refused", None):
         st.error(refused)
     if way := st.session_state.pop(f"{name} go", None):
         st.switch_page("app_pages/compare.py", query_params=way)
-    mine = compared.lineup == lineup
     if compared.lineup is not None and not mine:
         st.caption("The choice above has changed: press Play to see what it says now.")
-    active = mine and compared.live
 
     def live() -> None:
         series = compared.series() if mine else ()

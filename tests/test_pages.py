@@ -12,6 +12,7 @@ from core.tasks import TASKS
 from playground import controls
 from playground.ideas import IDEAS
 from playground.runs import RUNS
+from playground.workbench import Workbench
 
 MAIN = Path(playground.__file__).with_name("main.py")
 # The pages of the ideas have tests of their own: they do not depend on the knobs.
@@ -468,3 +469,21 @@ def test_a_new_run_is_watched_as_it_goes_wherever_the_last_one_was_scrubbed_to()
     assert test.slider(key="shown_step").value == 0, "it stays where it was put"
     fine(test.button(key="reset").click().run())
     assert test.slider(key="shown_step").value == 50
+
+
+def test_a_run_that_comes_to_rest_while_the_buttons_are_drawn_offers_play_again(monkeypatch):
+    test = opened(**SMALL | {"steps": "50000"})
+    fine(test.button(key="play").click().run())
+    until(test, lambda test: steps(test) > 2)
+    as_it_was = Workbench.moving.fget
+
+    def rests_meanwhile(bench: Workbench) -> bool:
+        if moving := as_it_was(bench):
+            bench.run.pause()
+            while bench.live:
+                time.sleep(0.01)
+        return moving
+
+    monkeypatch.setattr(Workbench, "moving", property(rests_meanwhile))
+    fine(test.run())
+    assert any(button.key == "play" for button in test.button)

@@ -100,6 +100,8 @@ if choice.problem:
 if choice.spec is None:
     st.stop()
 lineup = questions(choice.spec)
+# Asked before the buttons are drawn: runs that come to rest in between are looked at once more.
+active = compared.live
 transport(lineup)
 if refused := st.session_state.pop("refused", None):
     st.error(refused)
@@ -108,8 +110,6 @@ if not lineup.variants:
     st.info(NOTHING)
 elif shown is not None and shown.specs != lineup.specs:
     st.info("The knobs or the variants have changed: press Play all to compare what they say now.")
-
-active = compared.live
 
 
 def live() -> None:

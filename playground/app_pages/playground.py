@@ -92,6 +92,8 @@ try:
     bench.follow(spec)
 except ValueError as error:
     st.error(str(error))
+# Asked before the buttons are drawn: a run that comes to rest in between is looked at once more.
+active = bench.live
 transport(bench)
 # Another run, or another length, is watched as it goes, wherever the last one was scrubbed to.
 watched = (id(bench.run), bench.spec.training.steps)
@@ -100,7 +102,7 @@ if st.session_state.get("watched") != watched:
 if refused := st.session_state.pop("refused", None):
     st.error(refused)
 
-active, asked = bench.live, own_example()
+asked = own_example()
 
 
 def live() -> None:
