@@ -10,8 +10,10 @@ import gc
 import gzip
 import os
 import sys
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib import import_module
 from importlib.resources import files
 
 import anyio
@@ -71,6 +73,16 @@ def warm_up() -> None:
     Trainer(ModelConfig.for_task(task, d_model=8, n_heads=1, n_layers=1), task).step()
 
 
+def make_ready() -> None:
+    """Load what the first page and the first Play would wait for, while the browser loads itself."""
+    for module in ("controls", "panels", "workbench"):
+        import_module(f"playground.{module}")
+    warm_up()
+    # What is imported by now lives as long as the server: no collection looks at it again.
+    gc.collect()
+    gc.freeze()
+
+
 @asynccontextmanager
 async def lifespan(_: st.App) -> AsyncIterator[None]:
     keep_large_blocks()
@@ -81,15 +93,14 @@ async def lifespan(_: st.App) -> AsyncIterator[None]:
 
     # Fixed for the process: one thread and two differ in the last digits.
     torch.set_num_threads(int(os.environ.get("PLAYGROUND_THREADS", "1")))
-    warm_up()
     # A page's short run gets its turn sooner beside the threads that train.
     sys.setswitchinterval(0.0005)
-    # What is imported by now lives as long as the server: no collection looks at it again.
-    gc.collect()
-    gc.freeze()
+    readying = threading.Thread(target=make_ready, name="make ready")
+    readying.start()
     try:
         yield
     finally:
+        readying.join()
         RUNS.close()
         MEMORY.flush(timeout=15)
 

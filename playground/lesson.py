@@ -224,6 +224,10 @@ def at_rest(name: str, view: View | None, measure: Callable[[Trainer], Found]) -
 
 
 def _start(name: str, lineup: LineUp) -> None:
+    """Begin, and let the trainings of other pages go: a class shares the room. History has their curves."""
+    for key, other in st.session_state.items():
+        if isinstance(other, Comparison) and str(key).endswith(" trial") and key != f"{name} trial":
+            other.discard()
     try:
         trial(name).start(lineup)
         my_bench().fresh = False

@@ -186,9 +186,8 @@ from playground.runs import RUNS
 
 async def live():
     async with lifespan(app):
-        facts.update(threads=torch.get_num_threads(), interval=sys.getswitchinterval(),
-                     frozen=gc.get_freeze_count())
-    facts["closed"] = True
+        facts.update(threads=torch.get_num_threads(), interval=sys.getswitchinterval())
+    facts["frozen"] = gc.get_freeze_count()
 
 facts, closed = {}, []
 RUNS.close = lambda: closed.append(1)

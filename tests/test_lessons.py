@@ -185,3 +185,15 @@ def test_what_was_learnt_is_measured_once_the_runs_rest(name, choice, what):
     kept = dict(test.session_state[f"{name} measured"])
     fine(test.run())
     assert test.session_state[f"{name} measured"] == kept and kept
+
+
+def test_a_training_on_another_page_takes_the_room_of_the_last_one():
+    test = lesson("scaling")
+    fine(test.button(key="scaling_train").click().run())
+    first = test.session_state["scaling trial"]
+    until(test, lambda test: all(len(run.view().loss) for run in first.all_runs()))
+    fine(test.switch_page("app_pages/depth.py").run())
+    assert first.all_runs(), "it goes on while another page is looked at"
+    fine(test.button(key="depth_train").click().run())
+    assert not first.all_runs()
+    assert len(test.session_state["depth trial"].all_runs()) == 2

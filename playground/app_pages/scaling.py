@@ -16,7 +16,12 @@ from playground.lesson import Knob
 from playground.spec import Spec
 
 NAMES = {"sqrt_d_head": "√d_k", "none": "nothing", "d_head": "d_k", "sqrt_d_model": "√d_model"}
-PANELS = {"spread": "spread of the scores", "largest": "largest weight", "gradient": "gradient through the softmax"}  # fmt: skip
+PANELS = {
+    "spread": "spread",
+    "entropy": "entropy",
+    "largest": "largest weight",
+    "gradient": "gradient",
+}
 SATURATED = 0.8  # a largest weight, on average
 FLAT = 0.97  # an entropy of the weights, as a share of its maximum
 
@@ -98,8 +103,9 @@ figure = scale_sweep(
 live_plot(figure, key="scaling_sweep")
 st.caption(
     ("With one head √d_model is √d_k: their lines are one. " if n_heads == 1 else "")
-    + "Largest weight and gradient are means over all queries. The gradient is the length of the "
-    "softmax's Jacobian: 0 when one key has all the weight."
+    + "Spread of the scaled scores; the others are means over all queries. The entropy of the weights is "
+    "a share of its maximum: 1 is an even look. The gradient is the length of the softmax's Jacobian: 0 "
+    "when one key has all the weight."
 )
 lesson.source(attention_spelled_out)
 
