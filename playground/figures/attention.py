@@ -21,6 +21,7 @@ from playground.figures.style import (
     escape,
     nice_limit,
     sizes,
+    suffix_of,
     token_labels,
 )
 
@@ -90,7 +91,7 @@ def attention_maps(
         layout["images"] = []
     data = []
     for head in range(heads):
-        suffix = "" if head == 0 else str(head + 1)
+        suffix = suffix_of(head)
         data.append(_heatmap(values[head], suffix, names[head]))
         labels = {"label_size": grid.label_size, "labelled": grid.labelled}
         x_domain, y_domain = grid.domains[head]

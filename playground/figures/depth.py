@@ -16,12 +16,15 @@ from playground.figures.style import (
     Figure,
     Sizes,
     base_layout,
+    domains,
     escape,
     finite,
+    heading,
     legend_below,
     reference_label,
     run_colour,
     sizes,
+    suffix_of,
 )
 
 WITH, WITHOUT = run_colour(0), run_colour(1)  # residual connections, wherever they are compared
@@ -152,20 +155,19 @@ def depth_picture(
     layout |= legend_below([[name] for name in names.values()], width, projector)
     layout["margin"] |= {"t": 2 * size.font + 6, "b": layout["margin"]["b"] + size.font}
     layout["annotations"] = []
-    each, gap = (1 - 0.09 * (len(panels) - 1)) / len(panels), 0.09
+    across = domains(len(panels), gap=0.09)
     for i, (title, lines) in enumerate(panels.items()):
-        suffix = "" if i == 0 else str(i + 1)
+        suffix = suffix_of(i)
         axes = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
         blocks = len(next(iter(lines.values()))) - 1
-        start = i * (each + gap)
         layout[f"xaxis{suffix}"] = {
-            "domain": [start, start + each], "anchor": f"y{suffix}", "range": [-0.04 * blocks, 1.04 * blocks], "zeroline": False,
+            "domain": across[i], "anchor": f"y{suffix}", "range": [-0.04 * blocks, 1.04 * blocks], "zeroline": False,
             "gridcolor": GRID, "tickvals": _ticks(blocks), "ticktext": ["input", *map(str, _ticks(blocks)[1:])],
             "title": {"text": "after block", "standoff": 4, "font": {"size": size.small}}, "tickfont": {"size": size.small},
         }  # fmt: skip
         everything = [value for values in lines.values() for value in values]
         layout[f"yaxis{suffix}"] = _log_axis(everything, size) | {"anchor": f"x{suffix}"}
-        layout["annotations"].append(_heading(title, suffix, size))
+        layout["annotations"].append(heading(title, suffix, size))
         if smallest is not None and min(v for v in everything) < smallest:
             data.append(_level(smallest, blocks, size) | axes)
             layout["annotations"].append(_too_small(smallest, suffix, projector))
@@ -218,13 +220,6 @@ def _too_small(value: float, suffix: str, projector: bool) -> dict[str, Any]:
     return label | {"xref": f"x{suffix} domain", "yref": f"y{suffix}", "y": math.log10(value), "x": 0.02, "xanchor": "left"}  # fmt: skip
 
 
-def _heading(text: str, suffix: str, size: Sizes) -> dict[str, Any]:
-    return {
-        "text": escape(text), "xref": f"x{suffix} domain", "yref": f"y{suffix} domain", "x": 0.5, "y": 1,
-        "yanchor": "bottom", "showarrow": False, "font": {"size": size.font, "color": TEXT},
-    }  # fmt: skip
-
-
 def _flow_alt(panels: Mapping[str, Mapping[bool, Sequence[float]]], residual: bool) -> str:
     said = f"An untrained model {'with' if residual else 'without'} residual connections."
     for title, lines in panels.items():
@@ -254,11 +249,8 @@ def depth_sweep(
     """
     size, data = sizes(projector), []
     names = {
-        (
-            residual,
-            norm,
-        ): f"{'with' if residual else 'without'}, {'no' if norm == 'none' else norm} norm"
-        for residual, norm in next(iter(panels.values()))
+        key: f"{'with' if key[0] else 'without'}, {'no' if key[1] == 'none' else key[1]} norm"
+        for key in next(iter(panels.values()))
     }
     ends = "; ".join(
         f"{title}: " + ", ".join(f"{names[key]} {values[-1]:.2g}" for key, values in lines.items())
@@ -268,19 +260,17 @@ def depth_sweep(
     layout |= legend_below([[name] for name in names.values()], width, projector)
     layout["margin"] |= {"t": 2 * size.font + 6, "b": layout["margin"]["b"] + size.font}
     layout["annotations"] = []
-    gap = 0.07
-    each = (1 - gap * (len(panels) - 1)) / len(panels)
+    across = domains(len(panels), gap=0.07)
     for i, (title, lines) in enumerate(panels.items()):
-        suffix = "" if i == 0 else str(i + 1)
+        suffix = suffix_of(i)
         axes = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
-        start = i * (each + gap)
         layout[f"xaxis{suffix}"] = {
-            "type": "log", "domain": [start, start + each], "anchor": f"y{suffix}", "tickvals": list(depths), "ticktext": list(map(str, depths)),
+            "type": "log", "domain": across[i], "anchor": f"y{suffix}", "tickvals": list(depths), "ticktext": list(map(str, depths)),
             "title": {"text": "blocks", "standoff": 4, "font": {"size": size.small}}, "gridcolor": GRID, "zeroline": False,
         }  # fmt: skip
         everything = [value for values in lines.values() for value in values]
         layout[f"yaxis{suffix}"] = _log_axis(everything, size, FLOOR) | {"anchor": f"x{suffix}"}
-        layout["annotations"].append(_heading(title, suffix, size))
+        layout["annotations"].append(heading(title, suffix, size))
         if smallest is not None and min(everything) < smallest:
             data.append(_level(smallest, depths[-1], size) | {"x": [depths[0], depths[-1]]} | axes)
             layout["annotations"].append(_too_small(smallest, suffix, projector))
@@ -327,18 +317,17 @@ def norm_picture(
         "margin": {"l": 8, "r": 8, "t": 2 * size.font + 6, "b": 8},
         "showlegend": False, "bargap": 0.15, "annotations": [],
     }  # fmt: skip
-    gap = 0.03
-    each = (1 - gap * (len(steps) - 1)) / len(steps)
+    across = domains(len(steps), gap=0.03)
     last_two = [value for _, values in steps[-2:] for value in values]
     for i, (title, values) in enumerate(steps):
-        suffix, start = "" if i == 0 else str(i + 1), i * (each + gap)
+        suffix = suffix_of(i)
         ends = _around_bars(last_two if i >= len(steps) - 2 else values)
-        layout[f"xaxis{suffix}"] = {"domain": [start, start + each], "anchor": f"y{suffix}", "visible": False}  # fmt: skip
+        layout[f"xaxis{suffix}"] = {"domain": across[i], "anchor": f"y{suffix}", "visible": False}  # fmt: skip
         layout[f"yaxis{suffix}"] = {
             "anchor": f"x{suffix}", "range": ends, "showticklabels": False, "showgrid": False, "ticks": "",
             "zeroline": True, "zerolinecolor": MUTED, "zerolinewidth": size.thin, "fixedrange": True,
         }  # fmt: skip
-        layout["annotations"].append(_heading(title, suffix, size))
+        layout["annotations"].append(heading(title, suffix, size))
         data.append(
             {
                 "type": "bar", "x": list(range(len(values))), "y": finite(values), "text": [short(value) for value in values],

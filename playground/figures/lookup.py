@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from plotly.colors import sample_colorscale
 
 from playground.figures.attention import STAGES, attention_map, attention_maps
 from playground.figures.style import (
@@ -20,11 +21,14 @@ from playground.figures.style import (
     Figure,
     Sizes,
     base_layout,
+    domains,
     escape,
     finite,
+    heading,
     nice_limit,
     run_colour,
     sizes,
+    suffix_of,
 )
 
 CHOSEN = run_colour(1)  # frames the row of the query and the cell of the key
@@ -34,24 +38,15 @@ MAP_END = 0.47  # share of the width that a map takes
 WIDTH = 1250  # pixels that the figures will about have
 LEAST_AREA = 0.02  # a value of no weight is drawn as large as one of this weight
 
-# WEIGHTS_SCALE as colours, for what Plotly does not draw.
-VIRIDIS = (
-    "#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58",
-    "#b5de2b", "#fde725",
-)  # fmt: skip
-
 
 # --- the sentence ---------------------------------------------------------------------------
 
 
 def weight_colour(weight: float) -> tuple[int, int, int]:
     """Red, green and blue of a weight from 0 to 1, as in the maps."""
-    at = min(max(weight, 0.0), 1.0) * (len(VIRIDIS) - 1)
-    low = min(int(at), len(VIRIDIS) - 2)
-    one, other = (
-        [int(colour[i : i + 2], 16) for i in (1, 3, 5)] for colour in VIRIDIS[low : low + 2]
-    )
-    red, green, blue = (round(a + (b - a) * (at - low)) for a, b in zip(one, other, strict=True))
+    shown = min(max(weight, 0.0), 1.0)
+    (colour,) = sample_colorscale(WEIGHTS_SCALE, [shown], colortype="tuple")
+    red, green, blue = (round(255 * part) for part in colour)
     return red, green, blue
 
 
@@ -117,7 +112,7 @@ def vectors_picture(
     said = [f"{title}: {len(m)} words by {m.shape[1]} numbers, from {m.min():.2f} to {m.max():.2f}." for title, m in matrices.items()]  # fmt: skip
     layout = base_layout(" ".join(said), height, projector, f"vectors {' '.join(panels)}")
     gap = 0.04
-    each = (1 - gap * (len(panels) - 1)) / len(panels)
+    across = domains(len(panels), gap)
     margin = {
         "l": _label_room(words, size),
         "r": 12,
@@ -130,12 +125,12 @@ def vectors_picture(
     }  # fmt: skip
     data = []
     for i, (title, matrix) in enumerate(matrices.items()):
-        suffix, start = "" if i == 0 else str(i + 1), i * (each + gap)
+        suffix, (start, end) = suffix_of(i), across[i]
         columns = matrix.shape[1]
-        column = each * (WIDTH - margin["l"]) / columns
+        column = (end - start) * (WIDTH - margin["l"]) / columns
         data.append(_matrix(matrix, suffix, title, min(letters, int(column / 2.8))))
         layout[f"xaxis{suffix}"] = {
-            "domain": [start, start + each], "anchor": f"y{suffix}", "range": [-0.5, columns - 0.5],
+            "domain": [start, end], "anchor": f"y{suffix}", "range": [-0.5, columns - 0.5],
             "tickvals": list(range(columns)) if columns <= 16 else list(range(0, columns, 8)),
             "ticktext": [str(d + 1) for d in range(0, columns, 1 if columns <= 16 else 8)],
             "tickfont": {"size": size.small}, "showgrid": False, "zeroline": False, "ticks": "",
@@ -144,12 +139,12 @@ def vectors_picture(
         layout[f"yaxis{suffix}"] = _word_axis(words, f"x{suffix}", letters) | {
             "showticklabels": i == 0
         }
-        layout["annotations"].append(_heading(title, suffix, size))
+        layout["annotations"].append(heading(title, suffix, size))
         if title in marks:
             layout["shapes"].append(_frame(-0.5, columns - 0.5, marks[title], suffix, size.line))
         if i < len(signs):
             layout["annotations"].append(
-                {"text": f"<b>{signs[i]}</b>", "xref": "paper", "yref": "paper", "x": start + each + gap / 2, "y": 0.5, "showarrow": False, "font": {"size": 2 * size.font}}
+                {"text": f"<b>{signs[i]}</b>", "xref": "paper", "yref": "paper", "x": end + gap / 2, "y": 0.5, "showarrow": False, "font": {"size": 2 * size.font}}
             )  # fmt: skip
     return {"data": data, "layout": layout}
 
@@ -222,7 +217,7 @@ def map_picture(
     if beside <= 8:  # the slanted words need the room of the title
         layout["xaxis"]["title"] = None
     layout["coloraxis"]["colorbar"] |= {"len": 260, "x": MAP_END / 2, "title": None}
-    layout["annotations"] = [_heading(STAGES[stage], "", size), _heading(bars.heading, "2", size)]
+    layout["annotations"] = [heading(STAGES[stage], "", size), heading(bars.heading, "2", size)]
     data[0]["hovertemplate"] = "“%{y}” looks at “%{x}”<br><b>%{z:.4f}</b><extra></extra>"
     data[0]["textfont"] = {"size": min(letters, int(column / 3.2))}
     layout["shapes"] = [
@@ -343,7 +338,7 @@ def output_picture(
         },
         "xaxis2": _flat_axis(flat[:, 0], axes[0], size) | {"domain": [0.58, 1], "anchor": "y2"},
         "yaxis2": _flat_axis(flat[:, 1], axes[1], size) | {"anchor": "x2"},
-        "annotations": [_heading("weight × value", "", size), _heading("z among the values", "2", size)],
+        "annotations": [heading("weight × value", "", size), heading("z among the values", "2", size)],
         "shapes": [
             *({"type": "rect", "xref": "x", "yref": "y", "x0": -0.5, "x1": len(z) - 0.5, "y0": row - 0.5, "y1": row + 0.5, "fillcolor": HIDDEN, "line": {"width": 0}, "layer": "below"} for row in np.flatnonzero(gone).tolist()),
             _frame(-0.5, len(z) - 0.5, count + 0.4, "", size.line),
@@ -466,7 +461,7 @@ def dictionary_picture(
             even | {"xref": "x3 domain", "yref": "y3", "x0": 0, "x1": 1, "y0": mean, "y1": mean},
         ],
         "annotations": [
-            _heading("keys and query", "", size), _heading("weights", "2", size), _heading("value", "3", size),
+            heading("keys and query", "", size), heading("weights", "2", size), heading("value", "3", size),
             *arrows,
             {"text": tag, "xref": "x domain", "yref": "paper", "x": 0.5, "y": 0, "yanchor": "top", "showarrow": False, "font": {"size": size.small, "color": MUTED}},
             {"text": "even", "xref": "x2 domain", "x": 1, "xanchor": "right", "yref": "y2", "y": 1 / len(names), "yanchor": "bottom", "showarrow": False, "font": {"size": size.small, "color": MUTED}},
@@ -529,7 +524,7 @@ def found_picture(
     size, last = sizes(projector), len(tokens) - 1
     figure["layout"]["coloraxis"]["colorbar"]["title"] = None
     for i in range(len(maps)):
-        suffix = "" if i == 0 else str(i + 1)
+        suffix = suffix_of(i)
         figure["layout"]["shapes"] += [
             _frame(-0.5, last + 0.5, last, suffix, size.thin),
             _frame(value - 0.5, value + 0.5, last, suffix, size.line),
@@ -570,11 +565,4 @@ def _frame(left: float, right: float, row: float, suffix: str, width: float) -> 
     return {
         "type": "rect", "xref": f"x{suffix}", "yref": f"y{suffix}", "x0": left, "x1": right, "y0": row - 0.5, "y1": row + 0.5,
         "line": {"color": CHOSEN, "width": width},
-    }  # fmt: skip
-
-
-def _heading(text: str, suffix: str, size: Sizes) -> dict[str, Any]:
-    return {
-        "text": escape(text), "xref": f"x{suffix} domain", "yref": f"y{suffix} domain", "x": 0.5, "y": 1, "yanchor": "bottom",
-        "showarrow": False, "font": {"size": size.font},
     }  # fmt: skip

@@ -19,12 +19,15 @@ from playground.figures.style import (
     Figure,
     Sizes,
     base_layout,
+    domains,
     escape,
     finite,
+    heading,
     legend_below,
     nice_limit,
     run_colour,
     sizes,
+    suffix_of,
     token_labels,
 )
 
@@ -80,7 +83,7 @@ def mask_picture(
     for i, title in enumerate(titles):
         suffix, start = ("", "2", "3")[i], (0, 0.35, 0.71)[i]
         layout[f"xaxis{suffix}"] = _axis(tokens, f"y{suffix}", size, [start, start + 0.29])
-        layout["annotations"].append(_heading(title, suffix, size))
+        layout["annotations"].append(heading(title, suffix, size))
     for suffix, x, y in (("", "key", "query"), ("2", "input", "output")):
         layout[f"yaxis{suffix}"] = _axis(tokens, f"x{suffix}", size, [0, 1], downwards=True)
         layout[f"xaxis{suffix}"]["title"] = _title(x, size)
@@ -226,10 +229,9 @@ def row_picture(
         "plot_bgcolor": HIDDEN,
         "showlegend": False,
     }
-    data, gap = [], 0.05
-    each = (1 - gap * (len(rows) - 1)) / len(rows)
+    data, down = [], domains(len(rows), gap=0.05)[::-1]
     for i, (title, values, kind) in enumerate(rows):
-        suffix, top = "" if i == 0 else str(i + 1), 1 - i * (each + gap)
+        suffix = suffix_of(i)
         values = np.asarray(values, dtype=np.float64)
         shown = np.clip(values, -1e30, 1e30)
         limit = nice_limit(float(np.abs(shown[shown > -1e4]).max(initial=0.0)))
@@ -252,14 +254,14 @@ def row_picture(
             "tickangle": 0, "ticks": "", "showticklabels": last, "showgrid": False, "zeroline": False, "tickfont": {"size": size.font},
         }  # fmt: skip
         layout[f"yaxis{suffix}"] = {
-            "anchor": f"x{suffix}", "domain": [max(top - each, 0), top], "tickvals": [0], "ticktext": [escape(title)],
+            "anchor": f"x{suffix}", "domain": down[i], "tickvals": [0], "ticktext": [escape(title)],
             "ticks": "", "showgrid": False, "zeroline": False, "tickfont": {"size": size.font}, "fixedrange": True,
         }  # fmt: skip
     # Numbers that no colour fits: what the mask pushes out of sight.
     layout["annotations"] = [
         {"text": "−∞", "x": key, "y": 0, "xref": f"x{suffix}", "yref": f"y{suffix}", "showarrow": False, "font": {"size": size.font, "color": MUTED}}
         for i, (_, values, _) in enumerate(rows)
-        for suffix in ["" if i == 0 else str(i + 1)]
+        for suffix in [suffix_of(i)]
         for key, value in enumerate(np.asarray(values))
         if value < -1e4
     ]  # fmt: skip
@@ -338,20 +340,18 @@ def padded_picture(
         "margin": {"l": 5 * size.font, "r": 8, "t": 2 * size.font, "b": 8},
         "showlegend": False, "annotations": [],
     }  # fmt: skip
-    data, down = [], -(-len(parts) // 2)
-    gap = 0.24
-    each = (1 - gap * (down - 1)) / down
+    data, down = [], domains(-(-len(parts) // 2), gap=0.24)[::-1]
     for i, ((title, tokens, _), table) in enumerate(zip(parts, tables, strict=True)):
-        suffix, (row, column) = "" if i == 0 else str(i + 1), divmod(i, 2)
+        suffix, (row, column) = suffix_of(i), divmod(i, 2)
         sequences, places = table.shape
-        top, start = 1 - row * (each + gap), 0.52 * column
+        start = 0.52 * column
         layout[f"xaxis{suffix}"] = {"domain": [start, start + 0.48], "anchor": f"y{suffix}", "range": [-0.5, places - 0.5], "visible": False}  # fmt: skip
         layout[f"yaxis{suffix}"] = {
-            "domain": [max(top - each, 0), top], "anchor": f"x{suffix}", "range": [sequences - 0.5, -0.5], "tickvals": list(range(sequences)),
+            "domain": down[row], "anchor": f"x{suffix}", "range": [sequences - 0.5, -0.5], "tickvals": list(range(sequences)),
             "ticktext": [f"row {n + 1}" for n in range(sequences)], "showticklabels": column == 0, "ticks": "", "showgrid": False,
             "zeroline": False, "fixedrange": True,
         }  # fmt: skip
-        layout["annotations"].append(_heading(f"{title}: {largest(table)}", suffix, size))
+        layout["annotations"].append(heading(f"{title}: {largest(table)}", suffix, size))
         padding = np.isnan(table)
         names = np.vectorize(escape, otypes=[object])(np.asarray(tokens, dtype=object))
         common = {
@@ -392,13 +392,6 @@ def _axis(
         "showgrid": False, "zeroline": False, "ticks": "", "constrain": "domain",
     }  # fmt: skip
     return axis | ({"scaleanchor": partner, "constraintoward": "top"} if downwards else {})
-
-
-def _heading(text: str, suffix: str, size: Sizes) -> dict[str, Any]:
-    return {
-        "text": escape(text), "xref": f"x{suffix} domain", "yref": f"y{suffix} domain", "x": 0.5, "y": 1,
-        "yanchor": "bottom", "showarrow": False, "font": {"size": size.font, "color": TEXT},
-    }  # fmt: skip
 
 
 def _title(text: str, size: Sizes) -> dict[str, Any]:

@@ -19,15 +19,16 @@ from playground.figures.style import (
     empty_figure,
     escape,
     finite,
+    heading,
     legend_below,
     nice_limit,
     run_colour,
+    scientific,
     sizes,
+    suffix_of,
 )
 
 LEAST = 1e-17  # the left end of the bars: below what float64 can round away
-
-SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def order_picture(
         "yaxis2": {"anchor": "x2", "gridcolor": GRID, "zeroline": True, "zerolinecolor": GRID, "nticks": 5, "fixedrange": True},
         "xaxis3": {"domain": [0.74, 1], "anchor": "y3", "range": [0, max(len(line.y) for line in fits) - 1], "title": _title("distance", size), "gridcolor": GRID, "zeroline": False},
         "yaxis3": {"anchor": "x3", "range": _range(fits), "title": _title(fit_axis, size), "gridcolor": GRID, "zeroline": True, "zerolinecolor": GRID, "nticks": 5, "fixedrange": True},
-        "annotations": [_heading(title, i, size.font) for i, title in enumerate(titles)],
+        "annotations": [heading(title, suffix_of(i), size) for i, title in enumerate(titles)],
         "shapes": [],
     }  # fmt: skip
     if not any(line.y for line in waves) or not np.abs(values).max():
@@ -101,14 +102,6 @@ def order_picture(
 
 def _title(text: str, size: Any) -> dict[str, Any]:
     return {"text": escape(text), "font": {"size": size.small}, "standoff": 6}
-
-
-def _heading(text: str, panel: int, font: int) -> dict[str, Any]:
-    suffix = "" if panel == 0 else str(panel + 1)
-    return {
-        "text": escape(text), "xref": f"x{suffix} domain", "yref": f"y{suffix} domain", "x": 0.5,
-        "y": 1, "yanchor": "bottom", "showarrow": False, "font": {"size": font, "color": TEXT},
-    }  # fmt: skip
 
 
 def _range(lines: Sequence[Line]) -> list[float]:
@@ -148,8 +141,7 @@ def number(value: float) -> str:
     if value == 0 or abs(value) >= 1e-3:
         text = f"{value:.2g}" if abs(value) < 10 else f"{value:.0f}"
         return text.replace("-", "−")
-    digits, power = f"{value:.1e}".split("e")
-    return f"{digits}·10{str(int(power)).translate(SUPERSCRIPTS)}".replace("-", "−")
+    return scientific(value)
 
 
 # --- a shuffle ------------------------------------------------------------------------------
@@ -184,7 +176,7 @@ def shuffle_picture(
     )  # fmt: skip
     layout |= {
         "margin": {"l": 5 * size.font, "r": 8, "t": 2 * size.font + 4, "b": 2 * size.font + 8},
-        "annotations": [_heading(title, i, size.font) for i, title in enumerate(titles)],
+        "annotations": [heading(title, suffix_of(i), size) for i, title in enumerate(titles)],
         "yaxis": {
             "range": [len(words) - 0.5, -0.5], "tickvals": list(range(len(words))),
             "ticktext": [escape(word) for word in words], "ticks": "", "showgrid": False, "zeroline": False,
@@ -192,7 +184,7 @@ def shuffle_picture(
     }  # fmt: skip
     data = []
     for i, values in enumerate((before, after, difference)):
-        suffix = "" if i == 0 else str(i + 1)
+        suffix = suffix_of(i)
         layout[f"xaxis{suffix}"] = {
             "domain": [i * 0.345, i * 0.345 + 0.31], "anchor": f"y{suffix}", "showticklabels": False, "ticks": "",
             "showgrid": False, "zeroline": False, "title": _title("output, column by column", size),
@@ -237,7 +229,7 @@ def blind_chart(
         "barmode": "group", "bargap": 0.25,
         "xaxis": {"type": "log", "range": [math.log10(LEAST), 1], "tickvals": [1e-16, 1e-11, 1e-6, 1e-1], "ticktext": ["10⁻¹⁶", "10⁻¹¹", "10⁻⁶", "0.1"], "gridcolor": GRID, "zeroline": False},
         "yaxis": {"range": [len(kinds) - 0.5, -0.5], "tickvals": list(range(len(kinds))), "ticktext": [f"<b>{k}</b>" if chosen and k == chosen[1] else k for k in kinds], "ticks": "", "showgrid": False},
-        "annotations": [_heading("largest difference", 0, size.font)],
+        "annotations": [heading("largest difference", "", size)],
     }  # fmt: skip
     data = []
     for i, (mask, row) in enumerate(differences.items()):

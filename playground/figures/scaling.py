@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,12 +12,15 @@ from playground.figures.style import (
     MUTED,
     Figure,
     base_layout,
+    domains,
     escape,
     finite,
+    heading,
     legend_below,
     reference_line,
     run_colour,
     sizes,
+    suffix_of,
 )
 
 BINS = 61
@@ -66,8 +68,8 @@ def score_picture(
         "xaxis2": {"domain": [0.66, 1], "title": {"text": "keys, best first"}, "showticklabels": False, "zeroline": False, "anchor": "y2"},
         "yaxis2": {"range": [0, 1], "title": {"text": "weight"}, "anchor": "x2", "gridcolor": GRID, "zeroline": False, "fixedrange": True},
         "annotations": [
-            _heading(f"spread {spread:.2f}, theory {theory:.2f}", "x domain", "y domain", size.font),
-            _heading(f"a typical query: largest weight {max(shown):.2f}", "x2 domain", "y2 domain", size.font),
+            heading(f"spread {spread:.2f}, theory {theory:.2f}", "", size),
+            heading(f"a typical query: largest weight {max(shown):.2f}", "2", size),
         ],
     }  # fmt: skip
     data = [
@@ -103,18 +105,17 @@ def scale_sweep(
         log: quantities on a logarithmic axis.
     """
     size, data = sizes(projector), []
-    panels, gap = list(lines), 0.07
-    each = (1 - gap * (len(panels) - 1)) / len(panels)
+    across = domains(len(lines), gap=0.07)
     shown = [names[scale] for scale in next(iter(lines.values()))]
     layout = base_layout(_sweep_alt(widths, lines, titles, names), height, projector, "sweep")
     layout |= legend_below([[name] for name in shown], width, projector)
     layout["margin"] |= {"t": 2 * size.font + 6, "l": 4 * size.font}
     layout["annotations"], layout["shapes"] = [], []
-    for i, panel in enumerate(panels):
-        suffix = "" if i == 0 else str(i + 1)
+    for i, panel in enumerate(lines):
+        suffix = suffix_of(i)
         axes = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
         layout[f"xaxis{suffix}"] = {
-            "type": "log", "domain": [i * (each + gap), i * (each + gap) + each],
+            "type": "log", "domain": across[i],
             "anchor": f"y{suffix}", "tickvals": list(widths[::2]), "ticktext": [str(w) for w in widths[::2]],
             "gridcolor": GRID, "zeroline": False,
         }  # fmt: skip
@@ -122,11 +123,7 @@ def scale_sweep(
             "anchor": f"x{suffix}", "gridcolor": GRID, "zeroline": False,
             **({"type": "log", "dtick": 1} if panel in log else {"rangemode": "tozero"}),
         }  # fmt: skip
-        layout["annotations"].append(
-            _heading(
-                f"{titles[panel]}, over d_k", f"x{suffix} domain", f"y{suffix} domain", size.font
-            )
-        )
+        layout["annotations"].append(heading(f"{titles[panel]}, over d_k", suffix, size))
         if chosen is not None:
             layout["shapes"].append(
                 {"type": "line", "xref": f"x{suffix}", "yref": f"y{suffix} domain", "x0": chosen, "x1": chosen, "y0": 0, "y1": 1, "line": {"color": MUTED, "width": size.thin, "dash": "dot"}}
@@ -145,13 +142,6 @@ def scale_sweep(
                 } | axes
             )  # fmt: skip
     return {"data": data, "layout": layout}
-
-
-def _heading(text: str, xref: str, yref: str, font: int) -> dict[str, Any]:
-    return {
-        "text": escape(text), "xref": xref, "yref": yref, "x": 0.5, "y": 1, "yanchor": "bottom",
-        "showarrow": False, "font": {"size": font},
-    }  # fmt: skip
 
 
 def _sweep_alt(widths, lines, titles, names) -> str:

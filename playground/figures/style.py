@@ -186,6 +186,43 @@ def reference_label(
     }
 
 
+# --- several panels in one figure -----------------------------------------------------------
+
+
+def suffix_of(panel: int) -> str:
+    """What the names of a panel's axes end in: nothing for the first, then "2", "3" …"""
+    return "" if panel == 0 else str(panel + 1)
+
+
+def domains(count: int, gap: float) -> list[list[float]]:
+    """Where panels of one size stand that fill an axis from 0 to 1, with gaps between them."""
+    each = (1 - gap * (count - 1)) / count
+    return [[i * (each + gap), min(i * (each + gap) + each, 1.0)] for i in range(count)]
+
+
+def heading(text: str, suffix: str, size: Sizes) -> dict[str, Any]:
+    """Title over the middle of a panel."""
+    return {
+        "text": escape(text),
+        "xref": f"x{suffix} domain",
+        "yref": f"y{suffix} domain",
+        "x": 0.5,
+        "y": 1,
+        "yanchor": "bottom",
+        "showarrow": False,
+        "font": {"size": size.font, "color": TEXT},
+    }
+
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def scientific(value: float) -> str:
+    """Two digits and a power of ten: 1.8·10⁻¹⁵."""
+    digits, power = f"{value:.1e}".split("e")
+    return f"{digits}·10{str(int(power)).translate(_RAISED)}".replace("-", "−")
+
+
 def escape(text: str) -> str:
     """Text that Plotly shows as it is."""
     return str(text).replace("&", "&amp;").replace("<", "&lt;")
