@@ -43,6 +43,17 @@ def projector() -> bool:
     return st.session_state.get("projector", False)
 
 
+def tall(usual: int, projected: int) -> dict[str, Any]:
+    """What a figure needs to know for the back row: its height, and that letters are to be large."""
+    return {"height": projected if projector() else usual, "projector": projector()}
+
+
+def tex(number: str) -> str:
+    """A written number in TeX: 2.35e-07 becomes 2.35·10⁻⁷."""
+    mantissa, _, power = number.partition("e")
+    return mantissa + (rf" \cdot 10^{{{int(power)}}}" if power else "")
+
+
 # --- knobs ----------------------------------------------------------------------------------
 
 
@@ -280,7 +291,7 @@ def _curves(
     with left:
         figure = comparison_chart(
             bands, chance=tuple(chance), floor=floor, total_steps=base.training.steps, log=log,
-            width=760, height=430 if projector() else 340, projector=projector(),
+            width=760, **tall(340, 430),
         )  # fmt: skip
         live_plot(figure, key=f"{name}_loss", name=f"{name} loss")
     with right:

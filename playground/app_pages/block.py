@@ -152,9 +152,7 @@ parameters = {part: cost.parameters for part, cost in costs.items()}
 flops = {part: cost.flops for part, cost in costs.items()}
 st.markdown(explain(verdict(parameters, flops)), unsafe_allow_html=True)
 live_plot(
-    cost_picture(
-        parameters, flops, height=370 if lesson.projector() else 320, projector=lesson.projector()
-    ),
+    cost_picture(parameters, flops, **lesson.tall(320, 370)),
     key="block_picture",
 )
 d, hidden = config.d_model, config.d_hidden
@@ -186,7 +184,7 @@ counted = found["products"] / sum(found.values()) if found else None
 live_plot(
     length_picture(
         block.FINE, block.flop_shares(config), length=length, crossing=crossing,
-        counted=counted, projector=lesson.projector(), height=430 if lesson.projector() else 340,
+        counted=counted, **lesson.tall(340, 430),
     ),
     key="block_lengths",
 )  # fmt: skip
@@ -223,7 +221,7 @@ mixings = block.mixing(places, order)
 live_plot(
     influence_maps(
         {name: mixing.influence for name, mixing in mixings.items()},
-        projector=lesson.projector(), height=430 if lesson.projector() else 360,
+        **lesson.tall(360, 430),
     ),
     key="block_influence",
 )  # fmt: skip
@@ -249,7 +247,7 @@ live_plot(
         CURVE, {name: block.curve(name, CURVE) for name in hiddens},
         {name: found.values for name, found in hiddens.items()},
         {name: found.zero for name, found in hiddens.items()},
-        projector=lesson.projector(), height=430 if lesson.projector() else 320,
+        **lesson.tall(320, 430),
     ),
     key="block_activation",
 )  # fmt: skip

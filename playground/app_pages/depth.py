@@ -16,6 +16,7 @@ from playground.figures.depth import (
     skip_bars,
     wiring_picture,
 )
+from playground.figures.style import scientific
 from playground.glossary import explain
 from playground.ideas import depth
 from playground.lesson import Knob
@@ -27,7 +28,6 @@ ALIKE = 0.05  # places that differ by less say next to nothing
 LOST, TIMES_LESS = 0.2, 3  # places differ less than this, and so many times less than others
 GROWS = "each block adds in proportion to the stream, and nothing keeps the stream small. That is what LayerNorm is for."
 IDLE = 0.05  # a loss that a block may be worth and still count for little
-RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 TOKEN = "2 4 4 4 5 5 7 9"
 
 LAYERS = Knob("depth_layers", "Blocks", depth.DEPTHS, 8, "How many blocks are stacked: the knob to turn.")  # fmt: skip
@@ -45,8 +45,7 @@ TRAINED = Knob("depth_trained", "Blocks of the models to train", (2, 4, 8), 4, "
 
 def latex(number: float) -> str:
     """2.35·10⁻⁷ rather than 2.35e-07."""
-    mantissa, _, power = f"{number:.3g}".partition("e")
-    return rf"{mantissa} \cdot 10^{{{int(power)}}}" if power else mantissa
+    return lesson.tex(f"{number:.3g}")
 
 
 def signed(number: float) -> str:
@@ -56,8 +55,7 @@ def signed(number: float) -> str:
 def words(number: float) -> str:
     """The same for a sentence."""
     if number and not 1e-2 <= abs(number) < 1e4:
-        mantissa, _, power = f"{number:.1e}".partition("e")
-        return f"{mantissa}·10{str(int(power)).translate(RAISED)}"
+        return scientific(number)
     return f"{number:.2g}" if abs(number) < 100 else f"{number:,.0f}"
 
 
@@ -230,7 +228,7 @@ live_plot(
             (f"÷ √(variance {short(done.variance)} + ε)", done.scaled),
             (f"× gain {gain} + shift {shift}", done.out),
         ],
-        height=360 if lesson.projector() else 290, projector=lesson.projector(),
+        **lesson.tall(290, 360),
     ),
     key="depth_norm_steps",
 )  # fmt: skip
@@ -257,7 +255,7 @@ def after(series: tuple[Series, ...]) -> None:
     live_plot(
         skip_bars(
             skipped.whole, skipped.without, chance=task.chance("decoder").blind,
-            height=380 if lesson.projector() else 300, projector=lesson.projector(),
+            **lesson.tall(300, 380),
         ),
         key="depth_skipped",
     )  # fmt: skip
@@ -288,8 +286,7 @@ with sweep_place:
                 "gradient of W_v in the first block": {key: [flow.values[0] for flow in row] for key, row in swept.items()},
                 "how much the places differ, after the last block": {key: [flow.apart[-1] for flow in row] for key, row in swept.items()},
             },
-            chosen=(n_layers, residual, norm), smallest=depth.SMALLEST, height=480 if lesson.projector() else 390,
-            projector=lesson.projector(),
+            chosen=(n_layers, residual, norm), smallest=depth.SMALLEST, **lesson.tall(390, 480),
         ),
         key="depth_sweep",
     )  # fmt: skip

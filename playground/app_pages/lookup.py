@@ -173,16 +173,10 @@ def in_a_model(words: Sequence[str]) -> None:
     lesson.source(attention_spelled_out, SelfAttention.forward)
 
 
-def big() -> dict[str, int | bool]:
-    """Height and size of letters of a figure."""
-    projector = lesson.projector()
-    return {"projector": projector, "height": 560 if projector else 345}
-
-
 def picture(one: lookup.Meeting, stage: str) -> Figure:
     """The figure of a stage."""
     found, head, query, key = one
-    words, shared = found.words, big()
+    words, shared = found.words, lesson.tall(345, 560)
     if stage == "embed":
         panels = {
             f"its own vector (× √{found.x.shape[1]})": found.token,
@@ -300,10 +294,10 @@ def arithmetic(one: lookup.Meeting) -> None:
         rf"z = \mathrm{{softmax}}\left({root}\right) v:",
         rf"q \cdot k = \sum_i q_i k_i = {sum_of(cell.products)} = {cell.score:.2f}",
     )
-    power = r"e^{-\infty} = 0" if cell.hidden else rf"e^{{{cell.score:.2f} \times {scale:.3g}}} = e^{{{cell.scaled:.2f}}} = {tex(cell.power)}"  # fmt: skip
+    power = r"e^{-\infty} = 0" if cell.hidden else rf"e^{{{cell.score:.2f} \times {scale:.3g}}} = e^{{{cell.scaled:.2f}}} = {lesson.tex(number(cell.power))}"  # fmt: skip
     st.latex(
-        rf"{power},\qquad \sum_{{\text{{keys}}}} e^{{…}} = {tex(cell.total)},\qquad "
-        rf"\text{{weight}} = \frac{{{tex(cell.power)}}}{{{tex(cell.total)}}} = {cell.weight:.3f}\rule{{0pt}}{{4.5ex}}"
+        rf"{power},\qquad \sum_{{\text{{keys}}}} e^{{…}} = {lesson.tex(number(cell.total))},\qquad "
+        rf"\text{{weight}} = \frac{{{lesson.tex(number(cell.power))}}}{{{lesson.tex(number(cell.total))}}} = {cell.weight:.3f}\rule{{0pt}}{{4.5ex}}"
     )
 
 
@@ -324,11 +318,6 @@ def sum_of(terms: np.ndarray) -> str:
         rest = terms.sum() - terms[shown].sum()
         written.append(rf"\underbrace{{{rest:.2f}}}_{{\text{{the other {others}}}}}")
     return " + ".join(written).replace("+ -", "- ")
-
-
-def tex(value: float) -> str:
-    mantissa, _, exponent = number(value).partition("e")
-    return mantissa + (rf" \cdot 10^{{{int(exponent)}}}" if exponent else "")
 
 
 def remarks(one: lookup.Meeting) -> None:
@@ -389,7 +378,7 @@ def by_hand() -> None:
     st.markdown(explain(answered(answer, names)), unsafe_allow_html=True)
     figure = dictionary_picture(
         names, angles, prices, answer.weights, angle=angle, length=length, result=answer.result,
-        mean=answer.mean, **big(),
+        mean=answer.mean, **lesson.tall(345, 560),
     )  # fmt: skip
     live_plot(figure, key="lookup_picture")
     products = " + ".join(
@@ -445,7 +434,7 @@ def found_keys(series: tuple[Series, ...]) -> None:
     tokens = looked.key_tokens
     figure = found_picture(
         maps, titles, tokens, looked.hidden, value=lookup.asked(tokens),
-        height=520 if lesson.projector() else 330, projector=lesson.projector(),
+        **lesson.tall(330, 520),
     )  # fmt: skip
     live_plot(figure, key="lookup_found")
     st.markdown("\n".join(f"- {note}" for note in notes))

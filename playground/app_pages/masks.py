@@ -212,16 +212,13 @@ with picture_place:
     live_plot(
         mask_picture(
             seen, found.gradient, names, edited=by_hand, output=query, key=key,
-            height=560 if lesson.projector() else 450, projector=lesson.projector(),
+            **lesson.tall(450, 560),
         ),
         key="masks_picture", on_click=clicked(cells),
     )  # fmt: skip
 
 st.subheader("One row of the formula", anchor=False)
-hidden = np.flatnonzero(~seen[query])
-number = f"{found.added.min():.2g}" if hidden.size else "0"
-mantissa, _, power = number.partition("e+")
-added = "0" if seen[query, key] else rf"({mantissa}\cdot 10^{{{power}}})"
+added = "0" if seen[query, key] else f"({lesson.tex(f'{found.added[query, key]:.2g}')})"
 weight = f"{found.weights[0, query, key]:.2f}" if seen[query, key] else "0"
 lesson.formula(
     r"w_{ij} = \operatorname{softmax}_j\left(\frac{q_i \cdot k_j}{\sqrt{d_k}} + b_{ij}\right),\quad b_{ij} = 0 \text{ or } -\infty",
@@ -235,8 +232,7 @@ live_plot(
             ("softmax", found.softmax[0, query], "weights"),
             ("weight", found.weights[0, query], "weights"),
         ],
-        names, query=query, height=330 if lesson.projector() else 230,
-        projector=lesson.projector(),
+        names, query=query, **lesson.tall(230, 330),
     ),
     key="masks_row",
 )  # fmt: skip
@@ -257,7 +253,7 @@ with left:
     live_plot(
         window_chart(
             masks.WINDOWS, measured, masks.MAX_LENGTH, chosen=(window, n_layers) if kind == "window" else None,
-            height=440 if lesson.projector() else 350, projector=lesson.projector(),
+            **lesson.tall(350, 440),
         ),
         key="masks_windows",
     )  # fmt: skip
@@ -290,7 +286,7 @@ for side in masks.SIDES:
         (f"padding at the {side}, not hidden", batch.shown, batch.visible),
     ]
 live_plot(
-    padded_picture(parts, height=470 if lesson.projector() else 340, projector=lesson.projector()),
+    padded_picture(parts, **lesson.tall(340, 470)),
     key="masks_padded",
 )
 

@@ -64,14 +64,6 @@ def picture(figure) -> None:
     live_plot(figure, key="tricks_picture")
 
 
-def tall(usual: int, projected: int) -> dict:
-    """Height and text size."""
-    return {
-        "height": projected if lesson.projector() else usual,
-        "projector": lesson.projector(),
-    }
-
-
 def over(line: Series) -> bool:
     return line.views[0].status in (Status.DONE, Status.DIVERGED)
 
@@ -136,7 +128,7 @@ def latex(x: float) -> str:
     if 1e-3 <= abs(x) < 1e6:
         return f"{x:,.3g}".replace(",", "{,}") if abs(x) < 1000 else f"{x:,.0f}".replace(",", "{,}")
     mantissa, _, power = f"{x:.2e}".partition("e")
-    return rf"{float(mantissa):g}\cdot 10^{{{int(power)}}}"
+    return lesson.tex(f"{float(mantissa):g}e{power}")
 
 
 # --- warmup ---------------------------------------------------------------------------------
@@ -166,7 +158,7 @@ def warmup() -> None:
     lines = {names[0]: tricks.schedule(flat)}
     if mine != flat:
         lines[names[1]] = rates
-    picture(schedule_picture(lines, total_steps=steps, **tall(300, 400)))
+    picture(schedule_picture(lines, total_steps=steps, **lesson.tall(300, 400)))
     then = r"0.1 + 0.9\,\tfrac{1 + \cos \pi p}{2}" if decay == "cosine" else "1"
     lesson.formula(
         rf"\eta_i = \eta_{{max}}\cdot\begin{{cases}}\frac{{i + 1}}{{w + 1}} & i < w\\ {then} & i \ge w\end{{cases}}",
@@ -180,7 +172,7 @@ def warmup() -> None:
         left, _ = st.columns([3, 1], gap="medium")
         with left:
             taken = {name: line.views[0].lr for name, line in series.items()}
-            figure = schedule_picture(taken, total_steps=steps, width=760, **tall(240, 330))
+            figure = schedule_picture(taken, total_steps=steps, width=760, **lesson.tall(240, 330))
             live_plot(figure, key="tricks_rates")
 
     change = tuple((name, value) for name, value in (("warmup", length), ("schedule", decay)) if value != getattr(flat, name))  # fmt: skip
@@ -219,7 +211,7 @@ def clipping() -> None:
     else:
         said = f"The gradients of the untrained model are at most {longest:.2g} long: clipping at {clip:g} leaves them as they are."
     st.markdown(explain(said), unsafe_allow_html=True)
-    picture(clip_picture(clip, found.before, found.after, **tall(330, 430)))
+    picture(clip_picture(clip, found.before, found.after, **lesson.tall(330, 430)))
     lesson.formula(
         r"g \leftarrow g\cdot\min\!\left(1,\; \frac{c}{\lVert g\rVert}\right),",
         rf"\min\!\left(1,\; \frac{{{clip:g}}}{{{longest:.3g}}}\right) = {factor:.3g}",
@@ -234,7 +226,9 @@ def clipping() -> None:
         shares = {name: tricks.share_clipped(values, clip) for name, values in norms.items()}
         left, right = st.columns([3, 1], gap="medium", vertical_alignment="center")
         with left:
-            figure = norm_history(norms, clip, shares, total_steps=200, width=760, **tall(300, 400))
+            figure = norm_history(
+                norms, clip, shares, total_steps=200, width=760, **lesson.tall(300, 400)
+            )
             live_plot(figure, key="tricks_norms")
         with right:
             if len(norms.get(clipped, ())):
@@ -274,7 +268,7 @@ def tying() -> None:
     if saved < FEW:
         said += " At this vocabulary that is hardly worth the trouble."
     st.markdown(said)
-    picture(tying_picture(two, one, **tall(300, 390)))
+    picture(tying_picture(two, one, **lesson.tall(300, 390)))
     lesson.formula(
         r"\mathrm{logits} = x\,E^{\top}, \qquad V \cdot d_{model}",
         rf"= {vocabulary} \cdot {width} = {before - after:,}".replace(",", "{,}"),
@@ -333,7 +327,7 @@ def precision() -> None:
     for name in ("fp32", "bf16", "fp16"):
         about = tricks.number_format(name)
         types.append(NumberType(name, about.largest, about.normal, about.smallest, about.eps))
-    picture(precision_picture(types, found.exponents, **tall(330, 430)))
+    picture(precision_picture(types, found.exponents, **lesson.tall(330, 430)))
     timed(width, device)
     half = tricks.number_format("fp16")
     lesson.formula(
@@ -378,7 +372,7 @@ def timed(width: int, device) -> None:
         + (f" {busy} other runs trained meanwhile, so read the ratios." if busy else "")
         + (f" You have chosen d_model {width} since: measure again." if measured != width else "")
     )
-    live_plot(time_picture(milliseconds, **tall(150, 210)), key="tricks_times")
+    live_plot(time_picture(milliseconds, **lesson.tall(150, 210)), key="tricks_times")
 
 
 def speed(ratio: float) -> str:
