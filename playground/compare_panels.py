@@ -1,5 +1,6 @@
 """What the Compare page shows: curves over seeds, results in words, attention side by side."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -61,15 +62,30 @@ def draw(compared: Comparison, lineup: LineUp, projector: bool) -> None:
     side_by_side(series, base, projector)
 
 
-def curves(series: tuple[Series, ...], chance, floor, total: int, projector: bool) -> None:
-    log = st.toggle("Log axis", key="log", bind="query-params", help="Loss on a logarithmic axis.")
-    bands = []
+def set_up(base: Spec, variants: str, seeds: int) -> dict[str, str]:
+    """Turn the knobs to a base and fill the fields of the Compare page; the link that leads there.
+
+    Call it before the knobs are drawn.
+    """
+    controls.turn_to(base)
+    st.session_state.variants, st.session_state.seeds = variants, seeds
+    return {"variants": variants, "seeds": str(seeds)}
+
+
+def bands(series: Sequence[Series]) -> list[Band]:
+    """A band for each configuration, as the figures take it."""
+    found = []
     for i, line in enumerate(series):
         band = line.band()
         rows = (band.steps, band.mean, band.low, band.high)
-        bands.append(Band(line.label, *(row.tolist() for row in rows), len(band.seeds), i))
+        found.append(Band(line.label, *(row.tolist() for row in rows), len(band.seeds), i))
+    return found
+
+
+def curves(series: tuple[Series, ...], chance, floor, total: int, projector: bool) -> None:
+    log = st.toggle("Log axis", key="log", bind="query-params", help="Loss on a logarithmic axis.")
     figure = comparison_chart(
-        bands, chance=tuple(chance), floor=floor, total_steps=total, log=log, width=640,
+        bands(series), chance=tuple(chance), floor=floor, total_steps=total, log=log, width=640,
         projector=projector,
     )  # fmt: skip
     live_plot(figure, key="comparison", name="comparison")

@@ -19,7 +19,7 @@ from core.device import Device
 from core.tasks import TASKS, Task
 from core.tasks.base import cut
 from playground import own_text
-from playground.ideas import IDEAS
+from playground.pages import IDEAS
 from playground.spec import Spec
 
 MAX_HEADS = 16

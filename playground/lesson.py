@@ -4,24 +4,25 @@ import html
 import inspect
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import streamlit as st
 
 from core.train import Trainer
-from playground import controls
+from playground import compare_panels, controls
 from playground.comparison import LAST, Comparison, LineUp, Series, encode, reached
 from playground.components import live_plot
-from playground.figures import Band, comparison_chart
-from playground.ideas import IDEAS
+from playground.figures import comparison_chart
+from playground.pages import IDEAS
 from playground.panels import references
 from playground.saved_run import load
 from playground.view import Status, View
 from playground.visitor import bench as my_bench
 
 POLL = 0.5  # seconds between two looks at the runs
+SEEDS = 3  # of a contrast that is taken to the Compare page
 PATIENCE = 5.0  # seconds to wait for the weights of a run that rests
 MOST_BUTTONS = 6  # choices that usually fit into a row of buttons
 ROOT = Path(__file__).resolve().parents[1]
@@ -126,9 +127,7 @@ class Knob:
 
 
 def _nearest(offered: Sequence[Any], wish: Any) -> Any:
-    if isinstance(wish, str):
-        return offered[0]
-    return min(offered, key=lambda choice: abs(choice - wish))
+    return offered[0] if isinstance(wish, str) else controls.nearest(offered, wish)
 
 
 # --- what stands beside a picture -----------------------------------------------------------
@@ -206,12 +205,16 @@ def training(
     st.fragment(live, run_every=POLL if active else None)()
 
 
+def trials() -> dict[str, Comparison]:
+    """The runs of each page that has any; they end with the tab."""
+    return st.session_state.setdefault("trials", {})
+
+
 def trial(name: str) -> Comparison:
-    """The runs of a page; they end with the tab."""
-    key = f"{name} trial"
-    if key not in st.session_state:
-        st.session_state[key] = Comparison(my_bench().owner)
-    return st.session_state[key]
+    """The runs of a page."""
+    if name not in trials():
+        trials()[name] = Comparison(my_bench().owner)
+    return trials()[name]
 
 
 def at_rest(name: str, view: View | None, measure: Callable[[Trainer], Found]) -> Found | None:
@@ -236,9 +239,9 @@ def at_rest(name: str, view: View | None, measure: Callable[[Trainer], Found]) -
 
 def _start(name: str, lineup: LineUp) -> None:
     """Begin, and let the trainings of other pages go: a class shares the room. History has their curves."""
-    for key, other in st.session_state.items():
-        if isinstance(other, Comparison) and str(key).endswith(" trial") and key != f"{name} trial":
-            other.discard()
+    for other, compared in trials().items():
+        if other != name:
+            compared.discard()
     try:
         trial(name).start(lineup)
         my_bench().fresh = False
@@ -247,9 +250,8 @@ def _start(name: str, lineup: LineUp) -> None:
 
 
 def _to_compare(name: str, lineup: LineUp) -> None:
-    controls.turn_to(lineup.base)
-    st.session_state.variants, st.session_state.seeds = encode(lineup.variants), 3
-    st.session_state[f"{name} go"] = {"variants": st.session_state.variants, "seeds": "3"}
+    link = compare_panels.set_up(lineup.base, encode(lineup.variants), SEEDS)
+    st.session_state[f"{name} go"] = link
 
 
 def _transport(name: str, compared: Comparison, lineup: LineUp) -> None:
@@ -282,15 +284,11 @@ def _curves(
 ) -> None:
     base = lineup.base
     chance, floor = references(base.task, base.model.architecture)
-    bands = []
-    for i, (line, label) in enumerate(zip(series, names, strict=False)):
-        band = line.band()
-        rows = (band.steps, band.mean, band.low, band.high)
-        bands.append(Band(label, *(row.tolist() for row in rows), len(band.seeds), i))
+    named = [replace(line, label=label) for line, label in zip(series, names, strict=False)]
     left, right = st.columns([3, 1], gap="medium", vertical_alignment="center")
     with left:
         figure = comparison_chart(
-            bands, chance=tuple(chance), floor=floor, total_steps=base.training.steps, log=log,
+            compare_panels.bands(named), chance=tuple(chance), floor=floor, total_steps=base.training.steps, log=log,
             width=760, **tall(340, 430),
         )  # fmt: skip
         live_plot(figure, key=f"{name}_loss", name=f"{name} loss")

@@ -6,44 +6,26 @@ import streamlit as st
 
 from playground import controls
 from playground.components.cookie import remember_visitor
-from playground.ideas import IDEAS
+from playground.pages import IDEAS, INSTRUMENTS, About
 from playground.visitor import bench, history_mode, say_history_problem
 
 # A file of our own: Streamlit would fetch a named icon from the internet.
 ICON = str(Path(__file__).with_name("icon.png"))
 
-PAGES = [
-    st.Page(
-        "app_pages/home.py", title="Home", icon=":material/home:",
-        help="What this is, and where to begin.",
-    ),
-    st.Page(
-        "app_pages/playground.py", title="Playground", icon=":material/play_circle:", default=True,
-        help="Train a small transformer and watch its attention and its loss.",
-    ),
-    st.Page(
-        "app_pages/scenarios.py", title="Scenarios", icon=":material/science:",
-        help="Prepared questions: predict, run, compare, and then the reason.",
-    ),
-    st.Page(
-        "app_pages/compare.py", title="Compare", icon=":material/compare_arrows:",
-        help="Change one thing, same seeds, side by side.",
-    ),
-    st.Page(
-        "app_pages/history.py", title="History", icon=":material/history:",
-        help="Your earlier runs: lay them over each other, load them back.",
-    ),
-    st.Page(
-        "app_pages/code.py", title="The code", icon=":material/code:",
-        help="Every line of the model that runs here, in the order to read it.",
-    ),
-]  # fmt: skip
-LESSONS = [
-    st.Page(
-        f"app_pages/{name}.py", title=idea.title, icon=f":material/{idea.icon}:", help=idea.says
-    )
-    for name, idea in IDEAS.items()
-]
+
+def listed(name: str, about: About) -> st.Page:
+    """A page in the navigation; the app opens on the Playground."""
+    return st.Page(
+        f"app_pages/{name}.py", title=about.title, icon=f":material/{about.icon}:", help=about.says,
+        default=name == "playground",
+    )  # fmt: skip
+
+
+HOME = About("Home", "What this is, and where to begin.", "home")
+PAGES = {
+    "": [listed("home", HOME), *(listed(*page) for page in INSTRUMENTS.items())],
+    "Ideas": [listed(*page) for page in IDEAS.items()],
+}
 
 # Pages that the knobs in the sidebar are for, by their addresses; the others have a head instead.
 USE_KNOBS = ("", "compare")
@@ -52,11 +34,13 @@ USE_KNOBS = ("", "compare")
 STYLE = "[data-testid=stMainBlockContainer] { padding-left: 2rem; padding-right: 2rem; }"
 PROJECTOR = "html { font-size: clamp(17px, 1.4vw, 26px); }"
 
-st.set_page_config("Transformer playground", page_icon=ICON, layout="wide")
 replaced = controls.check_link()
-page = st.navigation({"": PAGES, "Ideas": LESSONS}, position="top")
+page = st.navigation(PAGES, position="top")
 uses_knobs = page.url_path in USE_KNOBS
-st.set_page_config(initial_sidebar_state="auto" if uses_knobs else "collapsed")
+st.set_page_config(
+    "Transformer playground", page_icon=ICON, layout="wide",
+    initial_sidebar_state="auto" if uses_knobs else "collapsed",
+)  # fmt: skip
 if uses_knobs:
     switches = st.sidebar
 else:

@@ -89,6 +89,7 @@ class Workbench:
         self.ghosts: list[Ghost] = []
         self.said: str | None = None
         self.fresh = True  # no run yet in this session
+        self.begun = 0  # runs so far
 
     def learn_speed(self, view: View) -> None:
         """Let a measured run correct the estimate for those to come."""
@@ -187,6 +188,7 @@ class Workbench:
     def _start(self, play: bool = True) -> None:
         self.run = self.runs.start(self.owner, self.spec, play=play)
         self.fresh = False
+        self.begun += 1
 
     def pause(self) -> None:
         if self.run is not None:
@@ -212,6 +214,7 @@ class Workbench:
         if self.run is not None:
             self._retire("the run before")
         self.run, self.spec, self.fresh = run, saved.spec, False
+        self.begun += 1
         self.said = f"From a checkpoint of step {saved.trainer.step_count}."
 
     def frames(self) -> tuple[Frame, ...]:

@@ -40,7 +40,7 @@ from core.tasks import TASKS, Task
 from core.tasks.base import PAD
 from core.train import Trainer
 from playground.app import app, lifespan
-from playground.ideas import IDEAS
+from playground.pages import IDEAS
 from playground.run import Run
 from playground.runs import RUNS, Runs
 from playground.spec import Spec

@@ -4,7 +4,7 @@ import pytest
 from browser import Tab
 from test_browser import chromium, server, visit  # noqa: F401
 
-from playground.ideas import IDEAS
+from playground.pages import IDEAS
 
 pytestmark = pytest.mark.browser
 

@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 from test_pages import fine, opened, texts, until
 
 import playground
-from playground.ideas import IDEAS
+from playground.pages import IDEAS
 from playground.runs import RUNS
 
 PAGES = Path(playground.__file__).parent
@@ -145,7 +145,7 @@ def test_a_knob_that_limits_another_takes_it_along():
 def test_the_training_of_a_page_runs_pauses_and_is_forgotten():
     test = lesson("scaling")
     fine(test.button(key="scaling_train").click().run())
-    trial = test.session_state["scaling trial"]
+    trial = test.session_state.trials["scaling"]
     until(test, lambda test: all(len(run.view().loss) > 2 for run in trial.all_runs()))
     assert {run.view().spec.model.scale for run in trial.all_runs()} == {"sqrt_d_head", "none"}
     fine(test.button(key="scaling_pause").click().run())
@@ -176,7 +176,7 @@ def test_a_training_can_be_taken_to_the_compare_page():
 def test_what_was_learnt_is_measured_once_the_runs_rest(name, choice, what):
     test = lesson(name, **choice)
     fine(test.button(key=f"{name}_train").click().run())
-    trial = test.session_state[f"{name} trial"]
+    trial = test.session_state.trials[name]
     until(test, lambda test: all(len(run.view().loss) > 5 for run in trial.all_runs()))
     assert what not in texts(test.markdown)
     fine(test.button(key=f"{name}_pause").click().run())
@@ -190,10 +190,10 @@ def test_what_was_learnt_is_measured_once_the_runs_rest(name, choice, what):
 def test_a_training_on_another_page_takes_the_room_of_the_last_one():
     test = lesson("scaling")
     fine(test.button(key="scaling_train").click().run())
-    first = test.session_state["scaling trial"]
+    first = test.session_state.trials["scaling"]
     until(test, lambda test: all(len(run.view().loss) for run in first.all_runs()))
     fine(test.switch_page("app_pages/depth.py").run())
     assert first.all_runs(), "it goes on while another page is looked at"
     fine(test.button(key="depth_train").click().run())
     assert not first.all_runs()
-    assert len(test.session_state["depth trial"].all_runs()) == 2
+    assert len(test.session_state.trials["depth"].all_runs()) == 2

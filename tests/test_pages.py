@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 import playground
 from core.tasks import TASKS
 from playground import controls
-from playground.ideas import IDEAS
+from playground.pages import IDEAS
 from playground.runs import RUNS
 from playground.workbench import Workbench
 

@@ -29,7 +29,7 @@ WIDTH = Knob("heads_d_model", "d_model", (16, 32, 64, 128), 64, "Width of the re
 COUNT = Knob("heads_count", "Heads", COUNTS, 4, "Into how many lookups the width is split.")
 WHICH = Knob("heads_which", "Which head", tuple(range(1, max(COUNTS) + 1)), 2, "The head whose part of W_q is marked.")  # fmt: skip
 LAYERS = Knob("heads_layers", "Layers", (1, 2, 3), 2, "How many blocks; each has as many heads.")
-TASK = Knob("heads_task", "Task", heads.tasks(), "reverse", "What the model below learns, and what its heads can be good for.")  # fmt: skip
+TASK = Knob("heads_task", "Task", ("reverse", "copy", "sort", "recall"), "reverse", "What the model below learns, and what its heads can be good for.")  # fmt: skip
 
 
 def counted(n_heads: int) -> str:

@@ -4,7 +4,7 @@ import streamlit as st
 
 from playground import scenarios
 from playground.glossary import explain
-from playground.ideas import IDEAS
+from playground.pages import IDEAS, INSTRUMENTS, About
 from playground.visitor import bench as my_bench
 
 IN_A_SENTENCE = (
@@ -14,30 +14,27 @@ IN_A_SENTENCE = (
 )
 COLUMNS = 4
 TO_START_WITH = ("scaling-saves", "order-blind", "leak")
-PAGES = {
-    "playground": ("Playground", "play_circle", "Turn a knob, press Play, watch attention and loss."),
-    "scenarios": ("Scenarios", "science", "Prepared questions: predict first, then run."),
-    "compare": ("Compare", "compare_arrows", "Change one thing, the same seeds, side by side."),
-    "history": ("History", "history", "Your earlier runs, laid over each other."),
-    "code": ("The code", "code", "The very files that run, in the order to read them."),
-}  # fmt: skip
 
 
-def card(page: str, title: str, icon: str, says: str, **link) -> None:
+def card(page: str, about: About, **link) -> None:
     """One page: its name, which is the way there, and what it says."""
     with st.container(border=True, height="stretch"):
         st.page_link(
-            f"app_pages/{page}.py", label=f"**{title}**", icon=f":material/{icon}:", **link
+            f"app_pages/{page}.py",
+            label=f"**{about.title}**",
+            icon=f":material/{about.icon}:",
+            **link,
         )
-        st.caption(says)
+        st.caption(about.says)
 
 
-def grid(cards: list[tuple], columns: int) -> None:
+def grid(pages: dict[str, About], columns: int) -> None:
+    cards = list(pages.items())
     for start in range(0, len(cards), columns):
         row = cards[start : start + columns]
-        for column, found in zip(st.columns(columns), row, strict=False):
+        for column, (page, about) in zip(st.columns(columns), row, strict=False):
             with column:
-                card(*found)
+                card(page, about)
 
 
 st.session_state.head.header(
@@ -56,13 +53,11 @@ st.subheader("Three questions to start with", anchor=False)
 found = scenarios.load()
 for column, name in zip(st.columns(3), TO_START_WITH, strict=True):
     with column:
-        card(
-            "scenarios", found[name].title, "science", found[name].question,
-            query_params={"scenario": name},
-        )  # fmt: skip
+        question = About(found[name].title, found[name].question, INSTRUMENTS["scenarios"].icon)
+        card("scenarios", question, query_params={"scenario": name})
 
 st.subheader("One idea at a time", anchor=False)
-grid([(name, idea.title, idea.icon, idea.says) for name, idea in IDEAS.items()], COLUMNS)
+grid(IDEAS, COLUMNS)
 
 st.subheader("The instruments", anchor=False)
-grid([(name, *about) for name, about in PAGES.items()], len(PAGES))
+grid(INSTRUMENTS, len(INSTRUMENTS))

@@ -96,7 +96,7 @@ except ValueError as error:
 active = bench.live
 transport(bench)
 # Another run, or another length, is watched as it goes, wherever the last one was scrubbed to.
-watched = (id(bench.run), bench.spec.training.steps)
+watched = (bench.begun, bench.run is None, bench.spec.training.steps)
 if st.session_state.get("watched") != watched:
     st.session_state.watched, st.session_state.shown_step = watched, bench.spec.training.steps
 if refused := st.session_state.pop("refused", None):

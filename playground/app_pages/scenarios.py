@@ -220,11 +220,11 @@ def table(scenario: Scenario, results: Results) -> list[dict[str, str]]:
 
 def take(scenario: Scenario, page: str) -> None:
     """Turn the knobs to the scenario's base; the script goes to the page."""
-    controls.turn_to(scenario.base)
     link: dict[str, str] = {}
     if page == COMPARE:
-        link = {"variants": scenario.link, "seeds": str(scenario.seeds)}
-        st.session_state.variants, st.session_state.seeds = scenario.link, scenario.seeds
+        link = compare_panels.set_up(scenario.base, scenario.link, scenario.seeds)
+    else:
+        controls.turn_to(scenario.base)
     st.session_state.go_to = page, link
 
 

@@ -99,9 +99,9 @@ def loss_chart(
     last = max([s for c in curves for s in (*c.steps[-1:], *c.val_steps[-1:])], default=0)
     end = max(total_steps or 0, last, 1)
     lines = _reference_lines(chance, floor)
-    highest = max(
-        (float(np.nanmax(finite([0, *c.loss, *c.val_loss]))) for c in curves), default=0.0
-    )
+    # The thinned lines still have their highest points; the learning rate has an axis of its own.
+    losses = [trace["y"] for trace in data if "yaxis" not in trace]
+    highest = max((float(np.nanmax(y, initial=0)) for y in losses), default=0.0)
     crowded = not log and highest > CROWDED * max(
         (value for _, value, _ in lines), default=math.inf
     )

@@ -259,9 +259,8 @@ def row_picture(
         }  # fmt: skip
     # Numbers that no colour fits: what the mask pushes out of sight.
     layout["annotations"] = [
-        {"text": "−∞", "x": key, "y": 0, "xref": f"x{suffix}", "yref": f"y{suffix}", "showarrow": False, "font": {"size": size.font, "color": MUTED}}
+        {"text": "−∞", "x": key, "y": 0, "xref": f"x{suffix_of(i)}", "yref": f"y{suffix_of(i)}", "showarrow": False, "font": {"size": size.font, "color": MUTED}}
         for i, (_, values, _) in enumerate(rows)
-        for suffix in [suffix_of(i)]
         for key, value in enumerate(np.asarray(values))
         if value < -1e4
     ]  # fmt: skip

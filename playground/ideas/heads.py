@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from core.config import ModelConfig, TrainConfig
-from core.tasks import IGNORED, TASKS, Batch, Task
+from core.tasks import IGNORED, Batch, Task
 from core.tasks.question import SEPARATOR
 from core.trace import Edit, Trace
 from core.train import Trainer, cross_entropy
@@ -237,8 +237,3 @@ def _loss(trainer: Trainer, batch: Batch, trace: Trace) -> float:
     logits = trainer.look(*batch.inputs, trace=trace, only=("logits",))["logits"]
     assert (batch.targets != IGNORED).any()
     return cross_entropy(logits, batch.targets).item()
-
-
-def tasks() -> tuple[str, ...]:
-    """Tasks short enough that every cell of a map can be seen."""
-    return tuple(name for name in TASKS if name in ("reverse", "copy", "sort", "recall"))

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from core.attention import SCALES, SelfAttention, attention
 from core.config import ModelConfig
 from core.init import initialise
-from core.masks import Bias
+from core.masks import Bias, as_bias, everything, visible
 from core.measure import entropy_share, largest_weight, score_spread, seen_keys, spread_in_theory
 from core.positions import NoPosition
 from core.trace import Trace
@@ -46,6 +46,12 @@ def softmax_gradient(weights: Float[Tensor, "*rows key"]) -> Float[Tensor, "*row
     return (squares - 2 * cubes + squares**2).clamp(min=0).sqrt()
 
 
+def no_mask(length: int) -> Bias:
+    """Every query sees every key."""
+    seen = visible(everything, length, length, torch.device("cpu"))
+    return as_bias(seen, 0.0, torch.float32)
+
+
 @lru_cache(maxsize=64)
 @torch.no_grad()
 def queries_and_keys(
@@ -64,13 +70,12 @@ def queries_and_keys(
     rows = max(LEAST_ROWS, SCORES // length)
     batch = -(-rows // (length * n_heads * models))
     drawn = torch.Generator().manual_seed(seed)
-    no_mask = Bias(torch.zeros(length, length), torch.ones(length, 1))
     found = []
     for model in range(models):
         initialise(layer, config, seed + model)
         trace = Trace()
         x = torch.randn(batch, length, config.d_model, generator=drawn)
-        layer["attention"](x, no_mask, trace)
+        layer["attention"](x, no_mask(length), trace)
         found.append((trace.seen["q"], trace.seen["k"]))
     q, k = (torch.cat(tensors) for tensors in zip(*found, strict=True))
     return q, k
@@ -82,7 +87,7 @@ def scores(d_head: int, n_heads: int, scale: str, init: str, length: int, seed: 
     q, k = queries_and_keys(d_head, n_heads, init, length, seed)
     factor = SCALES[scale](ModelConfig(d_model=d_head * n_heads, n_heads=n_heads))
     trace = Trace()
-    attention(q, k, k, Bias(torch.zeros(length, length), torch.ones(length, 1)), factor, trace)
+    attention(q, k, k, no_mask(length), factor, trace)
     scaled, weights = trace.seen["scaled"], trace.seen["weights"]
     seen = seen_keys(trace.seen["masked"])
     rows = weights.flatten(0, -2)

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.utils import get_total_norm
 
 from core.config import ModelConfig, TrainConfig, replace
 from core.device import DTYPES, Device
@@ -129,7 +130,7 @@ def first_gradients(norm: str, clip: float) -> Clipped:
     before, after = [], []
     for step in trainer:
         before.append(step.grad_norm)
-        after.append(norm_of(parameter.grad for parameter in trainer.parameters))
+        after.append(float(get_total_norm([p.grad for p in trainer.parameters])))
     return Clipped(tuple(before), tuple(after))
 
 
@@ -137,11 +138,6 @@ def clipping_model(norm: str) -> tuple[Task, ModelConfig]:
     """The small model whose gradients get long where nothing normalises them."""
     task = TASKS["reverse"]()
     return task, ModelConfig.for_task(task, d_model=32, norm=norm)
-
-
-def norm_of(tensors: Iterable[Tensor]) -> float:
-    """Length of the vector that all these numbers make."""
-    return float(torch.stack([tensor.norm() for tensor in tensors]).norm())
 
 
 def share_clipped(norms: np.ndarray, clip: float) -> float:
