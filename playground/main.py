@@ -34,13 +34,12 @@ USE_KNOBS = ("", "compare")
 STYLE = "[data-testid=stMainBlockContainer] { padding-left: 2rem; padding-right: 2rem; }"
 PROJECTOR = "html { font-size: clamp(17px, 1.4vw, 26px); }"
 
+# Before the navigation: it would make the sign of the page the icon, and fetch that from the internet.
+st.set_page_config("Transformer playground", page_icon=ICON, layout="wide")
 replaced = controls.check_link()
 page = st.navigation(PAGES, position="top")
 uses_knobs = page.url_path in USE_KNOBS
-st.set_page_config(
-    "Transformer playground", page_icon=ICON, layout="wide",
-    initial_sidebar_state="auto" if uses_knobs else "collapsed",
-)  # fmt: skip
+st.set_page_config(initial_sidebar_state="auto" if uses_knobs else "collapsed")
 if uses_knobs:
     switches = st.sidebar
 else:
