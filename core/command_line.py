@@ -34,8 +34,10 @@ def main(arguments: list[str] | None = None) -> None:
         trainer = _trainer(task_name, chosen)
     except (ValueError, OSError) as error:
         parser.error(str(error))
-    print(f"task {task_name}, {trainer.model_config.n_parameters:,} parameters, "
-          f"{trainer.device.words}")  # fmt: skip
+    print(
+        f"task {task_name}, {trainer.model_config.n_parameters:,} parameters, "
+        f"{trainer.device.words}"
+    )
     train(trainer)
     if chosen["save"]:
         checkpoint.save(trainer, chosen["save"])
@@ -91,9 +93,10 @@ def _task_name(arguments: list[str] | None) -> str:
 
 def _parser(task_name: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog=PROGRAM, usage="%(prog)s [--task TASK] [--FLAG VALUE …]",
+        prog=PROGRAM,
+        usage="%(prog)s [--task TASK] [--FLAG VALUE …]",
         description="Train a model.",
-    )  # fmt: skip
+    )
     parser.add_argument("--task", default="reverse", choices=list(TASKS), help="What to learn.")
     parser.add_argument("--device", help="cpu, cuda or mps; otherwise the best there is.")
     parser.add_argument("--save", metavar="FILE", help="Write a checkpoint at the end.")

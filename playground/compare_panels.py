@@ -85,9 +85,14 @@ def bands(series: Sequence[Series]) -> list[Band]:
 def curves(series: tuple[Series, ...], chance, floor, total: int, projector: bool) -> None:
     log = st.toggle("Log axis", key="log", bind="query-params", help="Loss on a logarithmic axis.")
     figure = comparison_chart(
-        bands(series), chance=tuple(chance), floor=floor, total_steps=total, log=log, width=640,
+        bands(series),
+        chance=tuple(chance),
+        floor=floor,
+        total_steps=total,
+        log=log,
+        width=640,
         projector=projector,
-    )  # fmt: skip
+    )
     live_plot(figure, key="comparison", name="comparison")
 
 
@@ -101,9 +106,14 @@ def bars(series: tuple[Series, ...], chance, floor, projector: bool) -> None:
         for line in series
     ]
     figure = results_bars(
-        [line.label for line in series], finals, chance=tuple(chance), floor=floor, width=330,
-        height=430, projector=projector,
-    )  # fmt: skip
+        [line.label for line in series],
+        finals,
+        chance=tuple(chance),
+        floor=floor,
+        width=330,
+        height=430,
+        projector=projector,
+    )
     live_plot(figure, key="finals", name="final losses")
 
 
@@ -140,22 +150,36 @@ def side_by_side(series: tuple[Series, ...], base: Spec, projector: bool) -> Non
         return
     with st.container(horizontal=True, vertical_alignment="bottom", key="side_switches"):
         chosen = st.pills(
-            "Whose", list(frames), selection_mode="multi", default=list(frames)[:2], key="whose",
+            "Whose",
+            list(frames),
+            selection_mode="multi",
+            default=list(frames)[:2],
+            key="whose",
             help="Two of them show their difference too.",
-        )  # fmt: skip
+        )
         stage = st.segmented_control(
-            "Stage", list(STAGES), default="weights", required=True, key="stage",
-            format_func=STAGES.get, bind="query-params",
-        )  # fmt: skip
+            "Stage",
+            list(STAGES),
+            default="weights",
+            required=True,
+            key="stage",
+            format_func=STAGES.get,
+            bind="query-params",
+        )
         layers = layers_in_common([frames[label][-1] for label in chosen])
         layer = st.selectbox("Layer", list(layers) or ["–"], key="compare_layer", width=130)
         heads = min((len(a.entropy) for a in layers.get(layer, [])), default=1)
         head = st.selectbox("Head", list(range(1, heads + 1)), key="compare_head", width=90)
         total = base.training.steps
         step = st.slider(
-            "Step", 0, total, total, key="compare_step", width=220,
+            "Step",
+            0,
+            total,
+            total,
+            key="compare_step",
+            width=220,
             help="Scrubs all of them together; the right end follows the runs.",
-        )  # fmt: skip
+        )
     if not chosen or layer not in layers:
         st.caption("Choose at least one configuration that looks at the same example.")
         return
@@ -164,9 +188,13 @@ def side_by_side(series: tuple[Series, ...], base: Spec, projector: bool) -> Non
     figure = attention_side_by_side(
         [attention.stages[stage][head - 1] for attention in found],
         [f"{label}, step {frame.step}" for label, frame in zip(chosen, shown, strict=True)],
-        found[0].query_tokens, found[0].key_tokens, stage=stage,
-        hidden=[attention.hidden for attention in found], width=WIDTH, projector=projector,
-    )  # fmt: skip
+        found[0].query_tokens,
+        found[0].key_tokens,
+        stage=stage,
+        hidden=[attention.hidden for attention in found],
+        width=WIDTH,
+        projector=projector,
+    )
     live_plot(figure, key="side_by_side", name="attention side by side")
     st.caption(IN_WORDS[stage])
 

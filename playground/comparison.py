@@ -126,8 +126,10 @@ def differences(base: Spec, spec: Spec) -> Changes:
         found["task"] = spec.task.name
         before = _task(before, {"task": spec.task.name})
     for old, new in (
-        (before, spec.task), (base.model, spec.model), (base.training, spec.training),
-    ):  # fmt: skip
+        (before, spec.task),
+        (base.model, spec.model),
+        (base.training, spec.training),
+    ):
         found |= {name: value for name, (_, value) in difference(old, new).items()}
     if getattr(spec.task, "source", None) != "own":
         found.pop("text", None)
@@ -480,9 +482,12 @@ class Series:
         losses = np.array([view.loss[:common] for _, view in seen], dtype=np.float64)
         losses = losses.reshape(-1, common) if len(losses) else np.empty((1, 0))
         return Band(
-            np.arange(1, common + 1), losses.mean(0), losses.min(0), losses.max(0),
+            np.arange(1, common + 1),
+            losses.mean(0),
+            losses.min(0),
+            losses.max(0),
             tuple(seed for seed, _ in seen),
-        )  # fmt: skip
+        )
 
     def summary(self, target: float | None = None) -> Summary:
         """The numbers of the table; `target` is the loss whose first step is looked for."""
@@ -678,9 +683,11 @@ class Comparison:
         if self.lineup is None:
             return ()
         return tuple(
-            Series(label, spec, self.seeds, tuple(self._run(spec, seed).view() for seed in self.seeds))
+            Series(
+                label, spec, self.seeds, tuple(self._run(spec, seed).view() for seed in self.seeds)
+            )
             for label, spec in zip(self.lineup.labels, self.lineup.specs, strict=True)
-        )  # fmt: skip
+        )
 
     def _run(self, spec: Spec, seed: int) -> Run:
         return self._runs[_key(replace(spec, training=replace(spec.training, seed=seed)))]

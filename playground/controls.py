@@ -87,9 +87,16 @@ OFFERED: dict[str, tuple[Any, ...]] = {
 FIRST = ("d_model", "n_heads", "n_layers", "scale", "position", "mask", "residual", "norm", "init")
 MORE_MODEL = ("d_ff", "ffn", "activation", "tie_embeddings", "pad_mask")
 MORE_TRAINING = (
-    "steps", "lr", "batch_size", "optimizer", "weight_decay", "schedule", "warmup", "clip",
+    "steps",
+    "lr",
+    "batch_size",
+    "optimizer",
+    "weight_decay",
+    "schedule",
+    "warmup",
+    "clip",
     "precision",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -185,8 +192,14 @@ def _fields(config: type, prefix: str = "") -> dict[str, Field]:
         if choices and item.default not in choices:
             choices = tuple(sorted({*choices, item.default}))
         found[prefix + item.name] = Field(
-            prefix + item.name, item.name, item.default, about["help"], choices, about["low"], about["high"]
-        )  # fmt: skip
+            prefix + item.name,
+            item.name,
+            item.default,
+            about["help"],
+            choices,
+            about["low"],
+            about["high"],
+        )
     return found
 
 
@@ -202,9 +215,21 @@ EVERY = (
 )
 # Keys of widgets that are bound to the link but are no knobs of a run.
 OTHER_KEYS = {
-    "variants", "seeds", "projector", "log", "show_lr", "stage", "layer", "head", "probe", "fingerprint",
-    "more_task", "more_model", "more_training", "scenario",
-}  # fmt: skip
+    "variants",
+    "seeds",
+    "projector",
+    "log",
+    "show_lr",
+    "stage",
+    "layer",
+    "head",
+    "probe",
+    "fingerprint",
+    "more_task",
+    "more_model",
+    "more_training",
+    "scenario",
+}
 
 
 @dataclass(frozen=True)
@@ -346,8 +371,10 @@ def _new_task() -> None:
 
 
 AFTER: dict[str, Callable[[], None]] = {
-    "d_model": _fit_heads, "position": _fit_heads, "steps": _fit_warmup,
-}  # fmt: skip
+    "d_model": _fit_heads,
+    "position": _fit_heads,
+    "steps": _fit_warmup,
+}
 
 
 # --- widgets --------------------------------------------------------------------------------
@@ -358,9 +385,12 @@ def knob(field: Field, choices: Sequence[Any] | None = None) -> Any:
     if choices is None and field.choices is not None:
         choices = _with(field.choices, _present(field.key)) if field.between else field.choices
     common = {
-        "label": field.title, "key": field.key, "help": field.help, "bind": "query-params",
+        "label": field.title,
+        "key": field.key,
+        "help": field.help,
+        "bind": "query-params",
         "on_change": AFTER.get(field.name, "rerun"),
-    }  # fmt: skip
+    }
     if choices is None:
         return st.number_input(
             min_value=field.low, max_value=field.high, value=field.default, step=1, **common
@@ -374,9 +404,13 @@ def knob(field: Field, choices: Sequence[Any] | None = None) -> Any:
     # For a row of buttons None means that no button is pressed.
     if len(choices) <= MOST_BUTTONS and None not in choices:
         return st.segmented_control(
-            options=choices, default=default, required=True, format_func=field.label,
-            width="stretch", **common,
-        )  # fmt: skip
+            options=choices,
+            default=default,
+            required=True,
+            format_func=field.label,
+            width="stretch",
+            **common,
+        )
     return st.select_slider(options=choices, value=default, format_func=field.label, **common)
 
 
@@ -388,10 +422,14 @@ def draw(device: Device) -> Choice:
     """
     task_class = TASKS[
         st.selectbox(
-            TASK.title, TASK.choices, key=TASK.key, help=TASK.help, bind="query-params",
+            TASK.title,
+            TASK.choices,
+            key=TASK.key,
+            help=TASK.help,
+            bind="query-params",
             on_change=_new_task,
         )
-    ]  # fmt: skip
+    ]
     st.caption(task_class.about)
     with st.container(key="first_knobs", gap="small"):
         model = {}
@@ -412,9 +450,13 @@ def draw(device: Device) -> Choice:
             training[name] = _draw_training(name, device)
     training["seed"] = knob(TRAINING["seed"])
     st.button(
-        "Back to the defaults", key="defaults", icon=":material/undo:", on_click=back_to_defaults,
-        width="stretch", help="Every knob back to where it was at first.",
-    )  # fmt: skip
+        "Back to the defaults",
+        key="defaults",
+        icon=":material/undo:",
+        on_click=back_to_defaults,
+        width="stretch",
+        help="Every knob back to where it was at first.",
+    )
     _overrule()
     if _lacks_text():
         return Choice(None, own_text.MISSING)

@@ -32,7 +32,7 @@ GLOSSARY = {
     "warmup": "Raising the learning rate over the first steps, while the gradients are still wild.",
     "clipping": "Shortening a gradient that is longer than a limit.",
     "logits": "The model's output before the softmax: one number per token of the vocabulary.",
-}  # fmt: skip
+}
 
 _WORDS = re.compile(
     r"\b(" + "|".join(re.escape(word) for word in sorted(GLOSSARY, key=len, reverse=True)) + r")\b"

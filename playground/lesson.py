@@ -93,9 +93,12 @@ class Knob:
                 f"{self.title} {self.show(state)} → {self.show(nearest)}, to fit the other choices"
             )
         common = {
-            "label": self.title, "key": self.key, "help": self.help, "bind": "query-params",
+            "label": self.title,
+            "key": self.key,
+            "help": self.help,
+            "bind": "query-params",
             "on_change": self.on_change or "rerun",
-        } | style  # fmt: skip
+        } | style
         if all(isinstance(choice, bool) for choice in offered):  # 0 and 1 are no switch
             return st.toggle(value=default, **common)
         if len(offered) <= self.most:
@@ -157,9 +160,10 @@ def onwards(name: str) -> None:
         for other, sign in ((at - 1, "arrow_back"), (at + 1, "arrow_forward")):
             if 0 <= other < len(names):
                 st.page_link(
-                    f"app_pages/{names[other]}.py", label=IDEAS[names[other]].title,
+                    f"app_pages/{names[other]}.py",
+                    label=IDEAS[names[other]].title,
                     icon=f":material/{sign}:",
-                )  # fmt: skip
+                )
 
 
 # --- a small training at the end ------------------------------------------------------------
@@ -259,24 +263,41 @@ def _transport(name: str, compared: Comparison, lineup: LineUp) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key=f"{name}_transport"):
         if mine and compared.live:
             st.button(
-                "Pause", key=f"{name}_pause", type="primary", icon=":material/pause:", shortcut="P",
-                on_click=compared.pause, help="Rest after the present step.",
-            )  # fmt: skip
+                "Pause",
+                key=f"{name}_pause",
+                type="primary",
+                icon=":material/pause:",
+                shortcut="P",
+                on_click=compared.pause,
+                help="Rest after the present step.",
+            )
         else:
             st.button(
-                "Play", key=f"{name}_train", type="primary", icon=":material/play_arrow:",
-                shortcut="P", on_click=_start, args=(name, lineup),
+                "Play",
+                key=f"{name}_train",
+                type="primary",
+                icon=":material/play_arrow:",
+                shortcut="P",
+                on_click=_start,
+                args=(name, lineup),
                 help="Train all of them at once, on the same seed and the same batches.",
-            )  # fmt: skip
+            )
         st.button(
-            "Reset", key=f"{name}_reset", icon=":material/restart_alt:", on_click=compared.discard,
+            "Reset",
+            key=f"{name}_reset",
+            icon=":material/restart_alt:",
+            on_click=compared.discard,
             help="Forget these runs.",
-        )  # fmt: skip
+        )
         st.button(
-            "Over several seeds", key=f"{name}_compare", type="tertiary",
-            icon=":material/compare_arrows:", on_click=_to_compare, args=(name, lineup),
+            "Over several seeds",
+            key=f"{name}_compare",
+            type="tertiary",
+            icon=":material/compare_arrows:",
+            on_click=_to_compare,
+            args=(name, lineup),
             help="One seed proves nothing: take this contrast to the Compare page.",
-        )  # fmt: skip
+        )
 
 
 def _curves(
@@ -288,13 +309,22 @@ def _curves(
     left, right = st.columns([3, 1], gap="medium", vertical_alignment="center")
     with left:
         figure = comparison_chart(
-            compare_panels.bands(named), chance=tuple(chance), floor=floor, total_steps=base.training.steps, log=log,
-            width=760, **tall(340, 430),
-        )  # fmt: skip
+            compare_panels.bands(named),
+            chance=tuple(chance),
+            floor=floor,
+            total_steps=base.training.steps,
+            log=log,
+            width=760,
+            **tall(340, 430),
+        )
         live_plot(figure, key=f"{name}_loss", name=f"{name} loss")
     with right:
         for i, label in enumerate(names):
-            st.metric(label, _end(series[i] if i < len(series) else None), help=f"Training loss, mean of the last {LAST} steps.")  # fmt: skip
+            st.metric(
+                label,
+                _end(series[i] if i < len(series) else None),
+                help=f"Training loss, mean of the last {LAST} steps.",
+            )
 
 
 def _end(line: Series | None) -> str:

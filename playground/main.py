@@ -16,9 +16,12 @@ ICON = str(Path(__file__).with_name("icon.png"))
 def listed(name: str, about: About) -> st.Page:
     """A page in the navigation; the app opens on the Playground."""
     return st.Page(
-        f"app_pages/{name}.py", title=about.title, icon=f":material/{about.icon}:", help=about.says,
+        f"app_pages/{name}.py",
+        title=about.title,
+        icon=f":material/{about.icon}:",
+        help=about.says,
         default=name == "playground",
-    )  # fmt: skip
+    )
 
 
 HOME = About("Home", "What this is, and where to begin.", "home")
@@ -46,9 +49,11 @@ else:
     st.session_state.head, switches = st.columns([5, 1], vertical_alignment="center")
 with switches:
     projector = st.toggle(
-        "Projector", key="projector", bind="query-params",
+        "Projector",
+        key="projector",
+        bind="query-params",
         help="Larger text and thicker lines, for the back row.",
-    )  # fmt: skip
+    )
 with st.sidebar:
     st.session_state.choice = controls.draw(bench().device)
 first = st.session_state.setdefault("first_choice", st.session_state.choice)

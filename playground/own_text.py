@@ -32,19 +32,31 @@ def draw(build: Callable[..., object]) -> str:
     if waiting := st.session_state.get("own_waiting"):
         _take(*waiting, build)
     st.file_uploader(
-        "A text file", key="own_file", on_change=_take_file, args=(build,), help=LIMITS,
+        "A text file",
+        key="own_file",
+        on_change=_take_file,
+        args=(build,),
+        help=LIMITS,
         max_upload_size=5,
-    )  # fmt: skip
+    )
     st.text_area(
-        "… or paste a text", key="own_paste", on_change=_take_paste, args=(build,), height=120,
-        help="The newest of the two is used.", persist_state="session",
-    )  # fmt: skip
+        "… or paste a text",
+        key="own_paste",
+        on_change=_take_paste,
+        args=(build,),
+        height=120,
+        help="The newest of the two is used.",
+        persist_state="session",
+    )
     if problem := st.session_state.get("own_problem"):
         st.error(problem)
     wanted = st.text_input(
-        "Fingerprint of the text", key="fingerprint", bind="query-params", disabled=True,
+        "Fingerprint of the text",
+        key="fingerprint",
+        bind="query-params",
+        disabled=True,
         help="The link holds this instead of the text.",
-    )  # fmt: skip
+    )
     text = st.session_state.get("own_text", "")
     if text:
         st.caption(f"In use: {len(text):,} characters, {len(set(text))} different ones.")

@@ -141,19 +141,31 @@ def curves(bench: Workbench, view: View | None, chance: Chance, floor, height, p
         )
         if bench.ghosts:
             st.button(
-                "Hide earlier curves", key="hide_ghosts", type="tertiary",
-                icon=":material/layers_clear:", on_click=bench.show, args=([],),
+                "Hide earlier curves",
+                key="hide_ghosts",
+                type="tertiary",
+                icon=":material/layers_clear:",
+                on_click=bench.show,
+                args=([],),
                 help="Take the faint curves out of the chart.",
-            )  # fmt: skip
+            )
     lines = [curve(ghost.label, ghost.view, i + 1, True) for i, ghost in enumerate(bench.ghosts)]
     marks = []
     if view is not None:
         lines.append(curve("this run", view, 0))
         marks = [(change.step, f"{change.field} → {change.value}") for change in view.changes]
     figure = loss_chart(
-        lines, chance=tuple(chance), floor=floor, marks=marks, log=log, show_lr=show_lr,
-        total_steps=bench.spec.training.steps, width=LOSS_WIDTH, height=height, projector=projector,
-    )  # fmt: skip
+        lines,
+        chance=tuple(chance),
+        floor=floor,
+        marks=marks,
+        log=log,
+        show_lr=show_lr,
+        total_steps=bench.spec.training.steps,
+        width=LOSS_WIDTH,
+        height=height,
+        projector=projector,
+    )
     live_plot(figure, key="loss_chart", name="loss")
     if bench.said:
         st.caption(bench.said)
@@ -181,18 +193,34 @@ def maps(spec: Spec, frames: tuple[Frame, ...], height: int, projector: bool) ->
         horizontal=True, key="map_switches", vertical_alignment="center", gap="xsmall"
     ):
         stage = st.segmented_control(
-            "Stage", list(STAGES), default="weights", required=True, key="stage",
-            format_func=STAGES.get, bind="query-params", label_visibility="collapsed",
+            "Stage",
+            list(STAGES),
+            default="weights",
+            required=True,
+            key="stage",
+            format_func=STAGES.get,
+            bind="query-params",
+            label_visibility="collapsed",
             help="Follow the formula: q·k, times scale, plus mask, softmax.",
-        )  # fmt: skip
+        )
         layer = st.selectbox(
-            "Layer", list(layers), key="layer", bind="query-params", width=150 if projector else 110, label_visibility="collapsed",
+            "Layer",
+            list(layers),
+            key="layer",
+            bind="query-params",
+            width=150 if projector else 110,
+            label_visibility="collapsed",
             help="Whose attention is shown.",
-        )  # fmt: skip
+        )
         head = st.selectbox(
-            "Head", heads, key="head", bind="query-params", width=160 if projector else 115, label_visibility="collapsed",
+            "Head",
+            heads,
+            key="head",
+            bind="query-params",
+            width=160 if projector else 115,
+            label_visibility="collapsed",
             help="One head large, or all of the layer.",
-        )  # fmt: skip
+        )
     attention: Attention = layers[layer]
     values = attention.stages[stage]
     hidden = attention.hidden if stage in ("masked", "weights") else None
@@ -236,16 +264,23 @@ def scrub(frames: tuple[Frame, ...], frame: Frame) -> None:
     left, right = st.columns([2, 1], gap="medium", vertical_alignment="bottom")
     with left:
         st.slider(
-            f"Attention at step {frame.step} of {total}", 0, total, total, key="shown_step",
-            disabled=len(frames) < 2, help="Drag back through training; the right end follows the run.",
-        )  # fmt: skip
+            f"Attention at step {frame.step} of {total}",
+            0,
+            total,
+            total,
+            key="shown_step",
+            disabled=len(frames) < 2,
+            help="Drag back through training; the right end follows the run.",
+        )
     with right:
         spec = st.session_state.bench.spec
         st.text_input(
-            "Your own example", key="probe", bind="query-params",
+            "Your own example",
+            key="probe",
+            bind="query-params",
             placeholder=example(spec),
             help="What the maps and the predictions are about: type your own and press Enter.",
-        )  # fmt: skip
+        )
 
 
 def example(spec: Spec) -> str:
@@ -295,8 +330,10 @@ def health(bench, view: View | None, frames: tuple[Frame, ...], projector: bool)
     name = names.get(layer, next(iter(names.values())))
     shown = [frame.attention[name] for frame in frames]
     shared = {
-        "projector": projector, "width": HEALTH_WIDTH, "total_steps": bench.spec.training.steps,
-    }  # fmt: skip
+        "projector": projector,
+        "width": HEALTH_WIDTH,
+        "total_steps": bench.spec.training.steps,
+    }
     columns = st.columns(3, gap="medium")
     with columns[0]:
         trained = [] if view is None else view.steps.tolist()

@@ -30,7 +30,7 @@ from playground.comparison import (
     encode,
     reached,
     steps_to,
-)  # fmt: skip
+)
 from playground.spec import Spec
 from playground.view import Status, View
 
@@ -101,9 +101,11 @@ MEASURES: dict[str, Measure] = {
         "steps to half of chance", _steps, lambda n: f"{n:.0f}" if math.isfinite(n) else "never"
     ),
     "diverged": Measure(
-        "diverged", lambda view: float(view.status is Status.DIVERGED), lambda x: "yes" if x else "no"
+        "diverged",
+        lambda view: float(view.status is Status.DIVERGED),
+        lambda x: "yes" if x else "no",
     ),
-}  # fmt: skip
+}
 
 
 def measure(scenario: "Scenario", series: Iterable[Series]) -> Results:
@@ -138,7 +140,9 @@ class Condition:
         if self.minus is not None:
             values = [a - b for a in values for b in results[self.minus][self.what]]
         if self.over is not None:
-            values = [a / b if b else math.nan for a in values for b in results[self.over][self.what]]  # fmt: skip
+            values = [
+                a / b if b else math.nan for a in values for b in results[self.over][self.what]
+            ]
         above = all(value > self.above for value in values) if self.above is not None else True
         below = all(value < self.below for value in values) if self.below is not None else True
         return bool(values) and above and below
@@ -262,9 +266,15 @@ def _scenario(key: str, table: dict[str, Any]) -> Scenario:
         raise ValueError(f"shown={', '.join(strange)}: choose of {', '.join(MEASURES)}")
     texts = {entry: " ".join(table[entry].split()) for entry in TEXTS if entry != "why"}
     scenario = Scenario(
-        id=key, why=table["why"].strip(), base=base, variants=variants, outcomes=outcomes, shown=shown,
-        seeds=seeds, **texts,
-    )  # fmt: skip
+        id=key,
+        why=table["why"].strip(),
+        base=base,
+        variants=variants,
+        outcomes=outcomes,
+        shown=shown,
+        seeds=seeds,
+        **texts,
+    )
     for condition in (condition for outcome in outcomes for condition in outcome.when):
         for side in (condition.of, condition.minus, condition.over):
             if side in REFERENCES and condition.what not in scenario.references.get(side, ()):
@@ -330,7 +340,9 @@ def _outcome(name: str, entry: Any, names: Sequence[str]) -> Outcome:
 
 
 def _condition(item: Mapping[str, Any], names: Sequence[str]) -> Condition:
-    _expect(item, ("what", "of"), [f.name for f in fields(Condition) if f.name not in ("what", "of")])  # fmt: skip
+    _expect(
+        item, ("what", "of"), [f.name for f in fields(Condition) if f.name not in ("what", "of")]
+    )
     condition = Condition(**item)
     if condition.what not in MEASURES:
         raise ValueError(f"what={condition.what}: choose one of {', '.join(MEASURES)}")

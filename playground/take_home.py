@@ -45,26 +45,43 @@ def downloads(bench: Workbench) -> None:
     name = file_stem(began(bench))
     with st.container(key="downloads", gap="small"):
         offer(
-            "Numbers (CSV)", "csv", f"{name}.csv", "text/csv", lambda: metrics_csv(bench.view),
+            "Numbers (CSV)",
+            "csv",
+            f"{name}.csv",
+            "text/csv",
+            lambda: metrics_csv(bench.view),
             "A row for each step: loss, learning rate, gradient norms, validation.",
-            icon="table_chart", missing="" if steps else "Nothing has been measured yet: press Play.",
-        )  # fmt: skip
+            icon="table_chart",
+            missing="" if steps else "Nothing has been measured yet: press Play.",
+        )
         offer(
-            "Configuration (JSON)", "json", f"{name}.json", "application/json", lambda: config(bench),
-            "Every knob, and those turned on the way. Bring it back on the right.", icon="tune",
-        )  # fmt: skip
+            "Configuration (JSON)",
+            "json",
+            f"{name}.json",
+            "application/json",
+            lambda: config(bench),
+            "Every knob, and those turned on the way. Bring it back on the right.",
+            icon="tune",
+        )
         offer(
-            "Checkpoint (zip)", "checkpoint", f"{name}-step{steps}.zip", "application/zip",
+            "Checkpoint (zip)",
+            "checkpoint",
+            f"{name}-step{steps}.zip",
+            "application/zip",
             lambda: checkpoint(bench),
             "Weights (safetensors), optimiser and curve: goes on from here, bit for bit.",
-            icon="save", missing="" if bench.run else "There is no model yet: press Play or Step.",
-        )  # fmt: skip
+            icon="save",
+            missing="" if bench.run else "There is no model yet: press Play or Step.",
+        )
         offer(
-            "The run as one Python file", "script", f"{name}.py", "text/x-python",
+            "The run as one Python file",
+            "script",
+            f"{name}.py",
+            "text/x-python",
             lambda: python_file(bench),
             "Needs only PyTorch, is read from top to bottom, and prints the same losses.",
             icon="code",
-        )  # fmt: skip
+        )
     st.caption(
         "Figures: point at one, and the arrows at its upper right save it as PNG, SVG or a page "
         "of its own (HTML)."
@@ -72,14 +89,29 @@ def downloads(bench: Workbench) -> None:
 
 
 def offer(
-    label: str, key: str, file_name: str, mime: str, make: Callable[[], str | bytes], help: str, *,
-    icon: str, missing: str = "",
-) -> None:  # fmt: skip
+    label: str,
+    key: str,
+    file_name: str,
+    mime: str,
+    make: Callable[[], str | bytes],
+    help: str,
+    *,
+    icon: str,
+    missing: str = "",
+) -> None:
     """One download; `missing` says why there is nothing to download yet."""
     st.download_button(
-        label, make, file_name, mime, key=f"download_{key}", help=missing or help,
-        icon=f":material/{icon}:", on_click="ignore", disabled=bool(missing), width="stretch",
-    )  # fmt: skip
+        label,
+        make,
+        file_name,
+        mime,
+        key=f"download_{key}",
+        help=missing or help,
+        icon=f":material/{icon}:",
+        on_click="ignore",
+        disabled=bool(missing),
+        width="stretch",
+    )
 
 
 def began(bench: Workbench) -> Spec:
@@ -121,15 +153,23 @@ def file_stem(spec: Spec) -> str:
 def uploads(bench: Workbench) -> None:
     with st.container(key="uploads", gap="small"):
         st.file_uploader(
-            "Bring back a configuration", "json", key="config_file", max_upload_size=CONFIG_MB,
-            on_change=_take, args=("config_file", bring_config, bench),
+            "Bring back a configuration",
+            "json",
+            key="config_file",
+            max_upload_size=CONFIG_MB,
+            on_change=_take,
+            args=("config_file", bring_config, bench),
             help="Turns every knob to what the file says.",
-        )  # fmt: skip
+        )
         st.file_uploader(
-            "Go on from a checkpoint", "zip", key="checkpoint_file", max_upload_size=CHECKPOINT_MB,
-            on_change=_take, args=("checkpoint_file", bring_checkpoint, bench),
+            "Go on from a checkpoint",
+            "zip",
+            key="checkpoint_file",
+            max_upload_size=CHECKPOINT_MB,
+            on_change=_take,
+            args=("checkpoint_file", bring_checkpoint, bench),
             help="Takes the place of the run on the page, and rests until you press Play.",
-        )  # fmt: skip
+        )
     if problem := st.session_state.get("upload_problem"):
         st.error(problem)
     if note := st.session_state.get("upload_note"):

@@ -143,9 +143,14 @@ class ReadyMade(nn.Module):
     def __init__(self, config: ModelConfig, block: nn.Module) -> None:
         super().__init__()
         self.layer = nn.TransformerEncoderLayer(
-            config.d_model, config.n_heads, config.d_hidden, dropout=0.0,
-            activation=config.activation, batch_first=True, norm_first=config.norm == "pre",
-        )  # fmt: skip
+            config.d_model,
+            config.n_heads,
+            config.d_hidden,
+            dropout=0.0,
+            activation=config.activation,
+            batch_first=True,
+            norm_first=config.norm == "pre",
+        )
         ours = list(copy.deepcopy(block).parameters())
         for theirs, weights in zip(self._in_our_order(), ours, strict=True):
             theirs.data = weights.data
@@ -393,9 +398,13 @@ def benchmark_watch(repeats: int) -> Iterator[Row]:
 def turns() -> Iterator[Callable[[AppTest], Any]]:
     """Knobs to turn, one after the other; the seed sees to it that no answer is a known one."""
     choices = {
-        "scale": ("none", "sqrt_d_head"), "norm": ("pre", "post"), "position": ("learned", "sinusoidal"),
-        "mask": ("none", "causal"), "init": ("gpt2", "xavier"), "n_layers": (3, 2),
-    }  # fmt: skip
+        "scale": ("none", "sqrt_d_head"),
+        "norm": ("pre", "post"),
+        "position": ("learned", "sinusoidal"),
+        "mask": ("none", "causal"),
+        "init": ("gpt2", "xavier"),
+        "n_layers": (3, 2),
+    }
     seed = 0
     while True:
         for values in zip(*choices.values(), strict=True):
@@ -509,8 +518,17 @@ def served() -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     address = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", "streamlit", "run", "playground/app.py",
-               "--server.headless", "true", "--server.port", str(port)]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "streamlit",
+        "run",
+        "playground/app.py",
+        "--server.headless",
+        "true",
+        "--server.port",
+        str(port),
+    ]
     server = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )

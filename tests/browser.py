@@ -16,9 +16,14 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 ROOT = Path(__file__).parent.parent
 CHROMIUM = shutil.which("chromium")
 FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-]  # fmt: skip
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 DEADLINE = 120.0  # seconds: generous, for busy machines
 SMALL = {"d_model": 16, "n_layers": 1, "batch_size": 4}  # steps of about a millisecond
 
@@ -32,15 +37,22 @@ def serving(log: Path, **environment: str) -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [
-        str(Path(sys.executable).with_name("streamlit")), "run", "playground/app.py",
-        "--server.headless=true", f"--server.port={port}", "--server.address=localhost",
-    ]  # fmt: skip
+        str(Path(sys.executable).with_name("streamlit")),
+        "run",
+        "playground/app.py",
+        "--server.headless=true",
+        f"--server.port={port}",
+        "--server.address=localhost",
+    ]
     with log.open("w") as out:
         server = subprocess.Popen(
-            command, cwd=ROOT, stdout=out, stderr=out,
+            command,
+            cwd=ROOT,
+            stdout=out,
+            stderr=out,
             # Never the history of who runs the tests.
             env=os.environ | {"PLAYGROUND_DATA": str(log.parent / "data")} | environment,
-        )  # fmt: skip
+        )
         try:
             address = f"http://localhost:{port}"
             _wait_until_healthy(address, server, log)
@@ -183,10 +195,13 @@ class Tab:
 
     def builds(self) -> list[tuple[int, int]]:
         """How often each figure was built, and how often changed."""
-        return [tuple(pair) for pair in self.page.evaluate(
-            "[...document.querySelectorAll('.live-plot')]"
-            ".map(p => [+p.dataset.newplots, +p.dataset.updates])"
-        )]  # fmt: skip
+        return [
+            tuple(pair)
+            for pair in self.page.evaluate(
+                "[...document.querySelectorAll('.live-plot')]"
+                ".map(p => [+p.dataset.newplots, +p.dataset.updates])"
+            )
+        ]
 
     # --- doing ------------------------------------------------------------------------------
 

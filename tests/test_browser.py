@@ -292,9 +292,13 @@ def test_a_link_that_asks_for_the_impossible_is_reported_and_opens_with_the_defa
     tab = visit(d_model="abc", n_heads=64, position="fourier", seed=-1, lr=[0.01, 0.1], colour=3)
     tab.see(
         "Not everything in this link could be used",
-        "d_model=abc", "n_heads=64", "position=fourier", "seed=-1", "lr is given 2 times",
+        "d_model=abc",
+        "n_heads=64",
+        "position=fourier",
+        "seed=-1",
+        "lr is given 2 times",
         "colour is not a knob of this page",
-    )  # fmt: skip
+    )
     knobs = {"d_model": "64", "n_heads": "4", "position": "sinusoidal", "seed": "0"}
     assert {key: tab.knob(key) for key in knobs} == knobs
     tab.press("step")

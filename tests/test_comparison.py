@@ -239,7 +239,9 @@ def values_of(name: str) -> st.SearchStrategy:
     return kinds[item.type]
 
 
-CHANGES = st.lists(st.sampled_from([name for name in FIELDS if name != "text"]), min_size=1, unique=True)  # fmt: skip
+CHANGES = st.lists(
+    st.sampled_from([name for name in FIELDS if name != "text"]), min_size=1, unique=True
+)
 
 
 @settings(max_examples=60, deadline=None)
@@ -354,8 +356,12 @@ def test_overlapping_spreads_cannot_be_told_apart():
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.tuples(st.floats(0.0625, 3, width=32), st.floats(0.0625, 3, width=32)), min_size=2, max_size=10)
-)  # fmt: skip
+    st.lists(
+        st.tuples(st.floats(0.0625, 3, width=32), st.floats(0.0625, 3, width=32)),
+        min_size=2,
+        max_size=10,
+    )
+)
 def test_a_claim_needs_every_seed(pairs):
     """The slow version: each loss of one side against each of the other."""
     sentence = judge([flat(x) for x, _ in pairs], [flat(y) for _, y in pairs])
@@ -419,7 +425,9 @@ def test_a_change_without_any_effect_is_recognised():
 def test_a_leak_is_no_success():
     ours = [flat(1.0, influence=0.0)] * 4
     sentence = judge(ours, [flat(0.1, influence=0.5)] * 4, (("mask", "none"),))
-    assert sentence.endswith("below causal in 4 of 4 seeds; but mask=none sees the tokens it is to predict")  # fmt: skip
+    assert sentence.endswith(
+        "below causal in 4 of 4 seeds; but mask=none sees the tokens it is to predict"
+    )
 
 
 def test_the_end_is_the_mean_of_the_last_20_losses():
@@ -433,9 +441,13 @@ def test_the_end_is_the_mean_of_the_last_20_losses():
 @given(st.lists(st.floats(0, 4, width=32), max_size=60), st.floats(0, 4))
 def test_steps_to_a_target_are_those_of_the_slow_version(loss, target):
     slow = next(
-        (s for s in range(1, len(loss) + 1) if math.fsum(loss[max(0, s - 20) : s]) / min(s, 20) <= target),
+        (
+            s
+            for s in range(1, len(loss) + 1)
+            if math.fsum(loss[max(0, s - 20) : s]) / min(s, 20) <= target
+        ),
         None,
-    )  # fmt: skip
+    )
     found = steps_to(np.array(loss, dtype=np.float32), target)
     if found != slow:  # equal but for the last digits of a sum
         s = found or slow
@@ -482,9 +494,11 @@ def test_numbers_of_several_seeds_in_words():
 
 def tiny(steps=30, **model) -> Spec:
     return spec_for(
-        "copy", {"batch_size": 4, "steps": steps}, {"length": 3},
+        "copy",
+        {"batch_size": 4, "steps": steps},
+        {"length": 3},
         **({"d_model": 8, "n_heads": 1, "n_layers": 1} | model),
-    )  # fmt: skip
+    )
 
 
 SCALES = [(("scale", "none"),), (("scale", "d_head"),)]

@@ -134,9 +134,13 @@ def ask(routes: list, path: str, **headers: str) -> tuple[int, dict[str, str], b
     """Status, headers and body that an ASGI server would send for a GET of `path`."""
     sent = []
     scope = {
-        "type": "http", "method": "GET", "path": path, "query_string": b"", "root_path": "",
+        "type": "http",
+        "method": "GET",
+        "path": path,
+        "query_string": b"",
+        "root_path": "",
         "headers": [(k.replace("_", "-").encode(), v.encode()) for k, v in headers.items()],
-    }  # fmt: skip
+    }
 
     async def receive():
         return {"type": "http.request", "body": b""}

@@ -17,9 +17,7 @@ def present(monkeypatch):
     """Pretend that the knobs stand at these values."""
 
     def pretend(**values):
-        monkeypatch.setattr(
-            controls, "_present", lambda key: values.get(key, EVERY[key].default)
-        )  # fmt: skip
+        monkeypatch.setattr(controls, "_present", lambda key: values.get(key, EVERY[key].default))
 
     return pretend
 

@@ -58,8 +58,10 @@ def over_seeds(**knobs) -> list[Result]:
     """A run for each seed."""
     child = subprocess.run(
         [sys.executable, __file__, json.dumps(knobs)],
-        capture_output=True, text=True, cwd=Path(__file__).parents[1],
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[1],
+    )
     assert child.returncode == 0, child.stderr
     results = [Result(*numbers) for numbers in json.loads(child.stdout)]
     print(knobs, [f"{result.final:.4f}" for result in results])

@@ -58,9 +58,15 @@ def test_metrics_have_a_row_per_step_and_validation_where_it_was_measured():
     view = some_view()
     rows = list(csv.DictReader(io.StringIO(metrics_csv(view))))
     assert list(rows[0]) == [
-        "step", "loss", "lr", "grad_norm", "grad_norm.embed", "grad_norm.blocks.0",
-        "validation_loss", "validation_accuracy",
-    ]  # fmt: skip
+        "step",
+        "loss",
+        "lr",
+        "grad_norm",
+        "grad_norm.embed",
+        "grad_norm.blocks.0",
+        "validation_loss",
+        "validation_accuracy",
+    ]
     assert [row["step"] for row in rows] == ["0", "1", "2", "3"]
     assert rows[0]["loss"] == "" and np.float32(rows[0]["validation_loss"]) == view.val_loss[0]
     assert {row["validation_loss"] for row in rows[1:]} == {""}
@@ -81,8 +87,10 @@ def test_of_two_evaluations_of_one_step_the_last_counts():
     object.__setattr__(view, "val_accuracy", np.array([0.0, 1.0], np.float32))
     rows = list(csv.DictReader(io.StringIO(metrics_csv(view))))
     assert [(row["step"], row["validation_loss"]) for row in rows] == [
-        ("1", ""), ("2", "0.5"), ("3", ""),
-    ]  # fmt: skip
+        ("1", ""),
+        ("2", "0.5"),
+        ("3", ""),
+    ]
 
 
 def test_metrics_of_a_run_without_a_step():
@@ -304,8 +312,11 @@ def printed(tmp_path_factory) -> dict[str, list[str]]:
         (folder / f"{name}.py").write_text(text, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-I", "-c", ALONE, *(f"{name}.py" for name in texts)],
-        cwd=folder, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr
     _, *parts = done.stdout.split("file ")
     return {part.partition(".py")[0]: part.splitlines()[1:] for part in parts}
@@ -363,9 +374,11 @@ def test_every_name_in_the_file_is_defined_once_and_all_definitions_are_used(i):
         else:
             defined += bundling._bindings([node])
     used = {
-        name.id for node in tree.body for name in bundling._module_names(node)
+        name.id
+        for node in tree.body
+        for name in bundling._module_names(node)
         if not isinstance(name.ctx, ast.Store)
-    }  # fmt: skip
+    }
     assert len(defined) == len(set(defined))
     assert used - set(defined) <= set(dir(builtins)) | {"__name__"}
     assert set(defined) <= used

@@ -363,8 +363,11 @@ def test_gradients_are_on_a_log_axis_where_zero_is_a_gap():
 def test_entropy_and_largest_weight_have_a_line_for_each_head():
     figure = entropy_chart([0, 10], [[1.0, 0.9], [0.5, 0.1]], [[0.1, 0.2], [0.6, 0.9]])
     assert [np.round(t["y"], 6).tolist() for t in figure["data"]] == [
-        [1.0, 0.5], pytest.approx([0.9, 0.1]), pytest.approx([0.1, 0.6]), pytest.approx([0.2, 0.9]),
-    ]  # fmt: skip
+        [1.0, 0.5],
+        pytest.approx([0.9, 0.1]),
+        pytest.approx([0.1, 0.6]),
+        pytest.approx([0.2, 0.9]),
+    ]
     assert [t["yaxis"] for t in figure["data"]] == ["y", "y", "y2", "y2"]
     assert figure["data"][1]["line"]["color"] == figure["data"][3]["line"]["color"]
     assert figure["layout"]["yaxis"]["range"] == figure["layout"]["yaxis2"]["range"]

@@ -64,16 +64,14 @@ FIGURES = {
     "two maps": beside(),
     "six maps": beside(6),
     "six maps and a difference": beside(6, difference=(0, 3), height=430, projector=True),
-    "maps of scores": attention_side_by_side(
-        SCORES[:2], NAMES[:2], TOKENS, TOKENS, stage="scores"
-    ),
+    "maps of scores": attention_side_by_side(SCORES[:2], NAMES[:2], TOKENS, TOKENS, stage="scores"),
     "no maps": attention_side_by_side(np.zeros((0, 4, 4)), [], TOKENS, TOKENS),
     "results": results_bars(
         NAMES[:4], [[0.1, 0.2], [math.nan, 0.3], [math.inf], []], chance=CHANCE, floor=0.05
     ),
     "results, log": results_bars(["base"], [[0.1, 0.2]], chance=CHANCE, log=True, projector=True),
     "results, none": results_bars([], []),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -106,9 +104,12 @@ def test_every_colour_is_one_that_the_component_can_exchange(name):
 
 @pytest.mark.parametrize(
     "draw",
-    [lambda p: comparison_chart([band()], projector=p), lambda p: beside(projector=p),
-     lambda p: results_bars(["base"], [[0.1]], projector=p)],
-)  # fmt: skip
+    [
+        lambda p: comparison_chart([band()], projector=p),
+        lambda p: beside(projector=p),
+        lambda p: results_bars(["base"], [[0.1]], projector=p),
+    ],
+)
 def test_projector_has_larger_text(draw):
     assert draw(True)["layout"]["font"]["size"] > draw(False)["layout"]["font"]["size"]
 
@@ -248,9 +249,13 @@ def test_all_variants_share_one_colour_scale(count, stage):
     """XAT-02"""
     values = SCORES[:count] * np.arange(1, count + 1)[:, None, None]
     figure = attention_side_by_side(
-        softmax(values) if stage == "weights" else values, NAMES[:count], TOKENS, TOKENS,
-        stage=stage, difference=False,
-    )  # fmt: skip
+        softmax(values) if stage == "weights" else values,
+        NAMES[:count],
+        TOKENS,
+        TOKENS,
+        stage=stage,
+        difference=False,
+    )
     assert [trace["coloraxis"] for trace in figure["data"]] == ["coloraxis"] * count
     axis = figure["layout"]["coloraxis"]
     if stage == "weights":
@@ -374,8 +379,13 @@ def test_what_does_not_fit_together_is_named():
 
 
 def dots(figure):
-    return [t for t in figure["data"] if t["type"] == "scatter" and "symbol" in t.get("marker", {})
-            and isinstance(t["marker"]["symbol"], list)]  # fmt: skip
+    return [
+        t
+        for t in figure["data"]
+        if t["type"] == "scatter"
+        and "symbol" in t.get("marker", {})
+        and isinstance(t["marker"]["symbol"], list)
+    ]
 
 
 def texts(figure):

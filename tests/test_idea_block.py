@@ -260,8 +260,17 @@ def test_the_activation_picture_shows_curves_and_what_is_behind_them():
 
 @pytest.mark.parametrize(
     "n, said",
-    [(0, "0"), (768, "768"), (999.7, "1 k"), (33_280, "33.3 k"), (2_097_152, "2.1 M"), (999_800, "1 M"), (175_196_626_944, "175 B"), (4.5e12, "4.5 T")],
-)  # fmt: skip
+    [
+        (0, "0"),
+        (768, "768"),
+        (999.7, "1 k"),
+        (33_280, "33.3 k"),
+        (2_097_152, "2.1 M"),
+        (999_800, "1 M"),
+        (175_196_626_944, "175 B"),
+        (4.5e12, "4.5 T"),
+    ],
+)
 def test_large_numbers_in_three_digits(n, said):
     assert short(n) == said
 

@@ -294,7 +294,12 @@ def test_a_number_that_no_logarithm_has_is_a_gap():
 def test_the_sweep_draws_a_line_for_each_wiring_and_rings_the_chosen_one():
     swept = depth.sweep("gpt2", NORMS)
     lines = {key: [flow.values[0] for flow in row] for key, row in swept.items()}
-    figure = depth_sweep(depth.DEPTHS, {"W_v": lines, "again": lines}, chosen=(4, False, "pre"), smallest=depth.SMALLEST)  # fmt: skip
+    figure = depth_sweep(
+        depth.DEPTHS,
+        {"W_v": lines, "again": lines},
+        chosen=(4, False, "pre"),
+        smallest=depth.SMALLEST,
+    )
     go.Figure(figure)
     drawn = [t for t in figure["data"] if t.get("name") == "without, pre norm"]
     np.testing.assert_allclose(drawn[0]["y"], lines[False, "pre"])
@@ -320,9 +325,20 @@ def test_the_bars_of_layer_norm_carry_their_numbers_and_all_of_them_fit():
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0, "0"), (2.0, "2"), (-1.5, "−1.5"), (0.005, "0.005"), (0.2673, "0.27"), (1.069, "1.07"),
-     (2000, "2000"), (123456, "1e5"), (4e-6, "4e−6"), (-0.0001, "−1e−4"), (-0.0, "0")],
-)  # fmt: skip
+    [
+        (0, "0"),
+        (2.0, "2"),
+        (-1.5, "−1.5"),
+        (0.005, "0.005"),
+        (0.2673, "0.27"),
+        (1.069, "1.07"),
+        (2000, "2000"),
+        (123456, "1e5"),
+        (4e-6, "4e−6"),
+        (-0.0001, "−1e−4"),
+        (-0.0, "0"),
+    ],
+)
 def test_numbers_on_bars_are_short(value, text):
     assert short(value) == text
 

@@ -48,7 +48,9 @@ def test_the_query_of_each_head_is_its_rows_of_the_one_matrix_times_x(n_heads, i
     assert found.w_q.shape == (16, 16) and found.q.shape == (n_heads, 16 // n_heads)
     for head in range(n_heads):
         own = found.w_q[heads.rows_of(head, found.d_head)]
-        expected = [sum(float(w) * float(x) for w, x in zip(row, found.x, strict=True)) for row in own]  # fmt: skip
+        expected = [
+            sum(float(w) * float(x) for w, x in zip(row, found.x, strict=True)) for row in own
+        ]
         assert found.q[head] == pytest.approx(expected, abs=1e-5)
 
 
@@ -146,12 +148,16 @@ def test_the_scores_are_means_over_the_queries_that_have_such_a_key():
             for q in range(6)
             if TOKENS[q] in TOKENS[:q]
         ]
-        assert found.measured[head, found.names.index("the same symbol")] == pytest.approx(np.mean(same))  # fmt: skip
+        assert found.measured[head, found.names.index("the same symbol")] == pytest.approx(
+            np.mean(same)
+        )
         answer = [
             sum(weights[head, q, k] for k in range(q + 1) if TOKENS[k] == right)
             for q, right in ANSWERS.items()
         ]
-        assert found.measured[head, found.names.index("the symbol to answer")] == pytest.approx(np.mean(answer))  # fmt: skip
+        assert found.measured[head, found.names.index("the symbol to answer")] == pytest.approx(
+            np.mean(answer)
+        )
 
 
 def test_a_job_that_nobody_can_do_here_and_one_that_looks_like_another_are_left_out():
@@ -226,9 +232,13 @@ def test_the_picture_marks_the_chosen_rows_and_splits_the_width_to_scale():
 
 def test_the_table_has_an_even_look_first_and_bars_beside_the_same_rows():
     figure = head_table(
-        ["layer 1, head 1", "layer 1, head 2"], ["itself", "a<b"], [[0.9, 0.1], [0.2, 0.3]],
-        [0.25, 0.25], ["itself", "no clear pattern"], [0.5, -0.2],
-    )  # fmt: skip
+        ["layer 1, head 1", "layer 1, head 2"],
+        ["itself", "a<b"],
+        [[0.9, 0.1], [0.2, 0.3]],
+        [0.25, 0.25],
+        ["itself", "no clear pattern"],
+        [0.5, -0.2],
+    )
     table, bars = figure["data"]
     assert np.asarray(table["z"]).tolist() == [[0.25, 0.25], [0.9, 0.1], [0.2, 0.3]]
     assert (table["colorscale"], table["zmin"], table["zmax"]) == (WEIGHTS_SCALE, 0, 1)
@@ -249,8 +259,9 @@ def test_before_training_the_table_says_when_the_bars_will_come():
 def test_the_diversity_chart_draws_a_line_for_each_layer_and_nothing_for_one_head():
     figure = diversity_chart([0, 5], {"layer 1": [0.1, 0.2], "layer 2": [0.3, 0.4]}, shown=5)
     assert [list(np.round(t["y"], 3)) for t in figure["data"]] == [
-        pytest.approx([0.1, 0.2]), pytest.approx([0.3, 0.4]),
-    ]  # fmt: skip
+        pytest.approx([0.1, 0.2]),
+        pytest.approx([0.3, 0.4]),
+    ]
     assert figure["layout"]["yaxis"]["range"] == [0, 1]
     assert figure["layout"]["shapes"][0]["x0"] == 5
     go.Figure(figure)

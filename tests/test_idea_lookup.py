@@ -64,9 +64,16 @@ def spelled_out(words, d_model, n_heads, scaled, causal, positions, seed):
     """Equation 1 in float64 and in loops, from the parameters of the same model."""
     vocabulary = list(dict.fromkeys(words))
     config = ModelConfig(
-        vocab_size=1 + len(vocabulary), max_len=MOST_WORDS, d_model=d_model, n_heads=n_heads, n_layers=1
-    )  # fmt: skip
-    parts = {name: p.detach().double().numpy() for name, p in build_model(config, seed).named_parameters()}  # fmt: skip
+        vocab_size=1 + len(vocabulary),
+        max_len=MOST_WORDS,
+        d_model=d_model,
+        n_heads=n_heads,
+        n_layers=1,
+    )
+    parts = {
+        name: p.detach().double().numpy()
+        for name, p in build_model(config, seed).named_parameters()
+    }
     table, packed = parts["embed.tokens.weight"], parts["blocks.0.attention.qkv.weight"]
     x = np.array([table[1 + vocabulary.index(word)] * math.sqrt(d_model) for word in words])
     if positions:
@@ -79,12 +86,15 @@ def spelled_out(words, d_model, n_heads, scaled, causal, positions, seed):
     found = {"x": x, "q": [], "k": [], "v": [], "weights": [], "z": []}
     for head in range(n_heads):
         q, k, v = (
-            x @ packed[i * d_model + head * d_head : i * d_model + (head + 1) * d_head].T for i in range(3)
-        )  # fmt: skip
+            x @ packed[i * d_model + head * d_head : i * d_model + (head + 1) * d_head].T
+            for i in range(3)
+        )
         weights = np.zeros((len(words), len(words)))
         for i in range(len(words)):
             seen = range(i + 1) if causal else range(len(words))
-            powers = {j: math.exp(sum(q[i] * k[j]) / (math.sqrt(d_head) if scaled else 1)) for j in seen}  # fmt: skip
+            powers = {
+                j: math.exp(sum(q[i] * k[j]) / (math.sqrt(d_head) if scaled else 1)) for j in seen
+            }
             for j in seen:
                 weights[i, j] = powers[j] / sum(powers.values())
         for name, value in zip("qkv", (q, k, v), strict=True):
@@ -284,7 +294,9 @@ def test_a_dictionary_answers_by_the_formula(angle, length):
     answer = ask(angles, values, float(angle), float(length))
     assert answer.scores == pytest.approx(scores)
     assert answer.weights == pytest.approx([math.exp(s) / total for s in scores])
-    assert answer.result == pytest.approx(sum(w * v for w, v in zip(answer.weights, values, strict=True)))  # fmt: skip
+    assert answer.result == pytest.approx(
+        sum(w * v for w, v in zip(answer.weights, values, strict=True))
+    )
     assert answer.mean == pytest.approx(16 / 3)
 
 
@@ -295,7 +307,9 @@ def test_a_long_query_looks_up_one_between_two_blends_and_one_of_no_length_finds
     assert ask(angles, values, 77.0, 0.0).result == pytest.approx(7)
 
 
-@pytest.mark.parametrize("one, other, middle", [(30, 90, 60), (90, 30, 60), (330, 30, 0), (270, 30, 330)])  # fmt: skip
+@pytest.mark.parametrize(
+    "one, other, middle", [(30, 90, 60), (90, 30, 60), (330, 30, 0), (270, 30, 330)]
+)
 def test_between_two_angles_is_the_short_way_round(one, other, middle):
     assert between(one, other) == middle
 
@@ -360,18 +374,42 @@ def pictures(projector: bool = False) -> dict[str, dict]:
     shared = {"projector": projector}
     matrix = np.arange(12.0).reshape(3, 4)
     return {
-        "vectors": vectors_picture({"q": matrix, "k": -matrix}, NAMES, marks={"k": 1}, signs="+", **shared),
-        "weights": map_picture(WEIGHTS, NAMES, BARS, stage="weights", hidden=HIDDEN, query=2, key=1, **shared),
-        "scores": map_picture(SCORES, NAMES, BARS, stage="scores", hidden=HIDDEN, query=0, key=2, **shared),
+        "vectors": vectors_picture(
+            {"q": matrix, "k": -matrix}, NAMES, marks={"k": 1}, signs="+", **shared
+        ),
+        "weights": map_picture(
+            WEIGHTS, NAMES, BARS, stage="weights", hidden=HIDDEN, query=2, key=1, **shared
+        ),
+        "scores": map_picture(
+            SCORES, NAMES, BARS, stage="scores", hidden=HIDDEN, query=0, key=2, **shared
+        ),
         "output": output_picture(
-            matrix, WEIGHTS[1], WEIGHTS[1] @ matrix, NAMES, HIDDEN[1], points=[[0, 0], [1, 1], [2, 0]],
-            at=[0.6, 0.6], axes=("one", "two"), outline=[0, 1], **shared,
+            matrix,
+            WEIGHTS[1],
+            WEIGHTS[1] @ matrix,
+            NAMES,
+            HIDDEN[1],
+            points=[[0, 0], [1, 1], [2, 0]],
+            at=[0.6, 0.6],
+            axes=("one", "two"),
+            outline=[0, 1],
+            **shared,
         ),
         "dictionary": dictionary_picture(
-            NAMES, [0, 90, 180], [2, 5, 9], [0.7, 0.2, 0.1], angle=45, length=8, result=3.3, mean=5.3, **shared
+            NAMES,
+            [0, 90, 180],
+            [2, 5, 9],
+            [0.7, 0.2, 0.1],
+            angle=45,
+            length=8,
+            result=3.3,
+            mean=5.3,
+            **shared,
         ),
-        "found": found_picture([WEIGHTS, WEIGHTS], ["one", "two"], NAMES, HIDDEN, value=1, **shared),
-    }  # fmt: skip
+        "found": found_picture(
+            [WEIGHTS, WEIGHTS], ["one", "two"], NAMES, HIDDEN, value=1, **shared
+        ),
+    }
 
 
 @pytest.mark.parametrize("name", pictures())
@@ -389,8 +427,10 @@ def test_figures_are_plotlys_speak_grow_on_a_projector_and_keep_to_the_styles_co
 
 def frames(figure):
     return [
-        (s["x0"], s["x1"], s["y0"], s["y1"]) for s in figure["layout"]["shapes"] if s["type"] == "rect"
-    ]  # fmt: skip
+        (s["x0"], s["x1"], s["y0"], s["y1"])
+        for s in figure["layout"]["shapes"]
+        if s["type"] == "rect"
+    ]
 
 
 def test_a_map_frames_the_row_and_the_cell_and_shows_that_rows_sum_to_one():
@@ -446,15 +486,27 @@ def test_the_output_is_the_sum_of_the_rows_above_it():
     small, large = seen["marker"]["size"]
     assert (large / small) ** 2 == pytest.approx(0.6 / 0.4), "the area is the weight"
     assert list(next(t for t in figure["data"] if t["name"] == "hidden")["x"]) == [2]
-    assert figure["layout"]["yaxis"]["ticktext"] == ["0.40 × v(&lt;b>)", "0.60 × v(b)", "v(&amp;c): hidden", "<b>sum = z</b>"]  # fmt: skip
+    assert figure["layout"]["yaxis"]["ticktext"] == [
+        "0.40 × v(&lt;b>)",
+        "0.60 × v(b)",
+        "v(&amp;c): hidden",
+        "<b>sum = z</b>",
+    ]
 
 
 def test_values_on_one_spot_share_a_label():
     values = np.ones((3, 2))
     figure = output_picture(
-        values, [0.2, 0.3, 0.5], [1, 1], ("a", "b", "a"), [False] * 3, points=[[0, 0], [1, 1], [0, 0]],
-        at=[0.3, 0.3], axes=("x", "y"), outline=[0, 1],
-    )  # fmt: skip
+        values,
+        [0.2, 0.3, 0.5],
+        [1, 1],
+        ("a", "b", "a"),
+        [False] * 3,
+        points=[[0, 0], [1, 1], [0, 0]],
+        at=[0.3, 0.3],
+        axes=("x", "y"),
+        outline=[0, 1],
+    )
     assert next(t for t in figure["data"] if t["name"] == "values")["text"] == ["a + a", "b", ""]
 
 
@@ -464,12 +516,16 @@ def test_a_dictionary_shows_its_keys_as_arrows_and_cuts_a_long_query():
     query, *keys = arrows
     assert [(round(a["x"], 6), round(a["y"], 6)) for a in keys] == [(1, 0), (0, 1), (-1, 0)]
     assert query["x"] == pytest.approx(query["y"]) and math.hypot(query["x"], query["y"]) < 1.5
-    assert any("length of the query 8, drawn shorter" in n["text"] for n in figure["layout"]["annotations"])  # fmt: skip
+    assert any(
+        "length of the query 8, drawn shorter" in n["text"] for n in figure["layout"]["annotations"]
+    )
     weights, values, result = figure["data"]
     assert np.asarray(weights["y"]).tolist() == pytest.approx([0.7, 0.2, 0.1])
     assert weights["marker"]["color"] == values["marker"]["color"], "one colour a key"
     assert result["y"] == [3.3, 3.3] and "3.30" in alt_text(figure)
-    short = dictionary_picture(NAMES, [0, 90, 180], [2, 5, 9], [0.4, 0.3, 0.3], angle=0, length=0.5, result=1, mean=1)  # fmt: skip
+    short = dictionary_picture(
+        NAMES, [0, 90, 180], [2, 5, 9], [0.4, 0.3, 0.3], angle=0, length=0.5, result=1, mean=1
+    )
     query = next(note for note in short["layout"]["annotations"] if note.get("showarrow"))
     assert (query["x"], query["y"]) == (0.5, 0)
     assert not any("drawn shorter" in note["text"] for note in short["layout"]["annotations"])
@@ -529,7 +585,9 @@ def test_next_and_back_walk_through_the_stages_of_the_link():
 def test_own_words_are_looked_at_or_refused_with_the_rule():
     test = lesson("lookup", lookup_words="To be or not to be", lookup_query="6 be")
     assert not test.error and not test.warning
-    assert "“be” stands at" not in texts(test.caption) and "“to” stands at 1 and 5" in texts(test.caption)  # fmt: skip
+    assert "“be” stands at" not in texts(test.caption) and "“to” stands at 1 and 5" in texts(
+        test.caption
+    )
     assert "“be” gives" in texts(test.html)
     fine(find(test, "text_input", "lookup_words").set_value("word " * 13).run())
     assert "13 words; 2 to 12 are possible" in texts(test.error)

@@ -82,9 +82,14 @@ def test_a_mask_drawn_by_hand_like_a_rule_gives_the_model_of_that_rule(kind):
     row = masks.tokens(10)
     by_hand = masks.masked_by(masks.untrained(2), masks.by_hand(masks.table(kind, 3, 10)))
     config = ModelConfig(
-        vocab_size=masks.TASK.vocab_size, max_len=masks.MAX_LENGTH, d_model=masks.D_MODEL,
-        n_heads=masks.N_HEADS, n_layers=2, mask=kind, window=3,
-    )  # fmt: skip
+        vocab_size=masks.TASK.vocab_size,
+        max_len=masks.MAX_LENGTH,
+        d_model=masks.D_MODEL,
+        n_heads=masks.N_HEADS,
+        n_layers=2,
+        mask=kind,
+        window=3,
+    )
     assert torch.equal(by_hand(row), build_model(config)(row))
 
 
@@ -152,9 +157,12 @@ def test_a_row_that_sees_nothing_gets_zeros_and_no_nan():
 
 def test_numbers_that_are_not_finite_are_noticed(monkeypatch):
     config = ModelConfig(
-        vocab_size=masks.TASK.vocab_size, max_len=masks.MAX_LENGTH, d_model=masks.D_MODEL,
-        n_heads=masks.N_HEADS, n_layers=1,
-    )  # fmt: skip
+        vocab_size=masks.TASK.vocab_size,
+        max_len=masks.MAX_LENGTH,
+        d_model=masks.D_MODEL,
+        n_heads=masks.N_HEADS,
+        n_layers=1,
+    )
     broken = build_model(config)
     with torch.no_grad():
         broken.head.weight[0, 0] = torch.inf
@@ -270,9 +278,14 @@ def test_the_ways_into_an_output_follow_visible_cells_only():
 def test_a_row_prints_its_numbers_and_infinity_where_the_mask_hides():
     added = np.array([0, masks.HIDDEN_SCORE, 0], dtype=np.float32)
     figure = row_picture(
-        [("score", [1.5, -0.25, 0], "scores"), ("mask", added, "scores"), ("weight", [0.9, 0, 0.1], "weights")],
-        ["a", "<", "c"], query=1,
-    )  # fmt: skip
+        [
+            ("score", [1.5, -0.25, 0], "scores"),
+            ("mask", added, "scores"),
+            ("weight", [0.9, 0, 0.1], "weights"),
+        ],
+        ["a", "<", "c"],
+        query=1,
+    )
     score, mask, weight = figure["data"]
     assert score["text"] == [["1.50", "−0.25", "0"]] and weight["text"] == [["0.90", "0", "0.10"]]
     assert mask["text"] == [["0", "−∞", "0"]] and np.isnan(mask["z"][0][1])

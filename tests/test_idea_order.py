@@ -36,7 +36,9 @@ def test_the_sinusoidal_table_is_the_papers():
     for p in (0, 1, 31):
         for i in range(8):
             angle = p / 10_000 ** (2 * i / 16)
-            assert table[p, 2 * i : 2 * i + 2] == pytest.approx([math.sin(angle), math.cos(angle)], abs=1e-5)  # fmt: skip
+            assert table[p, 2 * i : 2 * i + 2] == pytest.approx(
+                [math.sin(angle), math.cos(angle)], abs=1e-5
+            )
 
 
 def test_rotary_turns_the_vector_1_0_of_each_pair_by_its_own_angle():
@@ -45,7 +47,9 @@ def test_rotary_turns_the_vector_1_0_of_each_pair_by_its_own_angle():
     for p in (0, 1, 15):
         for i in range(4):
             angle = p / 10_000 ** (2 * i / 8)
-            assert table[p, 2 * i : 2 * i + 2] == pytest.approx([math.cos(angle), math.sin(angle)], abs=1e-5)  # fmt: skip
+            assert table[p, 2 * i : 2 * i + 2] == pytest.approx(
+                [math.cos(angle), math.sin(angle)], abs=1e-5
+            )
 
 
 def test_the_learned_table_is_the_models_own_and_nothing_is_nothing():
@@ -90,7 +94,9 @@ def test_turned_queries_and_keys_feel_their_distance_only():
     assert found.mean[0] == pytest.approx(1)
     assert found.drift < 1e-5
     # The same random queries, each pair turned by hand: a pair's share times cos of its angle.
-    q = torch.randn(order.QUERIES, 1, 1, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)  # fmt: skip
+    q = torch.randn(
+        order.QUERIES, 1, 1, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64
+    )
     shares = q.view(-1, 4, 2).square().sum(-1)
     shares = shares / shares.sum(-1, keepdim=True)
     for distance in (1, 7, 23):
@@ -197,10 +203,15 @@ def test_learned_positions_refuse_in_words_and_the_others_go_on():
 def test_the_picture_frames_the_pair_and_draws_waves_and_likeness():
     matrix = np.array([[0.0, -0.4], [0.3, 0.1], [0.2, 0.1]])
     figure = order_picture(
-        matrix, [Line("behind", [0, 1, 0], None), Line("a<b", [1, 0, 1], 1, dashed=True)],
+        matrix,
+        [Line("behind", [0, 1, 0], None), Line("a<b", [1, 0, 1], 1, dashed=True)],
         [Line("p·p", [1, 0.5, -0.6], 2, low=[1, 0.4, -0.8], high=[1, 0.6, -0.4])],
-        titles=("A", "B", "C"), axes=("column", "position"), fit_axis="share", columns=(0, 1), alt="said",
-    )  # fmt: skip
+        titles=("A", "B", "C"),
+        axes=("column", "position"),
+        fit_axis="share",
+        columns=(0, 1),
+        alt="said",
+    )
     table, behind, wave, band, likeness = figure["data"]
     assert np.asarray(table["z"]).tolist() == matrix.tolist()
     assert (table["zmin"], table["zmax"], table["colorscale"]) == (-0.5, 0.5, SCORES_SCALE)
@@ -239,8 +250,15 @@ def test_the_bars_hold_the_differences_even_of_nothing():
 
 @pytest.mark.parametrize(
     "value, text",
-    [(0.0, "0"), (0.984, "0.98"), (-0.02, "−0.02"), (47_117.2, "47117"), (1.84e-15, "1.8·10⁻¹⁵"), (-3e-4, "−3.0·10⁻⁴")],
-)  # fmt: skip
+    [
+        (0.0, "0"),
+        (0.984, "0.98"),
+        (-0.02, "−0.02"),
+        (47_117.2, "47117"),
+        (1.84e-15, "1.8·10⁻¹⁵"),
+        (-3e-4, "−3.0·10⁻⁴"),
+    ],
+)
 def test_numbers_are_written_as_a_class_writes_them(value, text):
     assert number(value) == text
 

@@ -108,9 +108,14 @@ def test_of_a_long_row_only_the_largest_weights_are_drawn():
 def test_the_sweep_draws_one_line_for_each_scale_in_each_panel_and_names_it_once():
     lines = {"spread": {"a": [1, 2], "b": [3, 4]}, "largest": {"a": [5, 6], "b": [7, 8]}}
     figure = scale_sweep(
-        [1, 2], lines, {"spread": "S", "largest": "L"}, {"a": "A", "b": "<B>"},
-        chosen=2, references={"spread": 1.0}, log=("spread",),
-    )  # fmt: skip
+        [1, 2],
+        lines,
+        {"spread": "S", "largest": "L"},
+        {"a": "A", "b": "<B>"},
+        chosen=2,
+        references={"spread": 1.0},
+        log=("spread",),
+    )
     drawn = [t for t in figure["data"] if t.get("name")]
     assert [list(t["y"]) for t in drawn] == [[1, 2], [3, 4], [5, 6], [7, 8]]
     assert [t["name"] for t in drawn if t["showlegend"]] == ["A", "&lt;B>"]

@@ -79,8 +79,9 @@ def test_without_layer_norm_the_first_gradients_are_longer():
 
 
 @pytest.mark.parametrize(
-    "norm, clip, factor", [(4.0, 1.0, 0.25), (1.0, 1.0, 1.0), (0.5, 1.0, 1.0), (0.0, 1.0, 1.0), (math.inf, 1.0, 0.0)],
-)  # fmt: skip
+    "norm, clip, factor",
+    [(4.0, 1.0, 0.25), (1.0, 1.0, 1.0), (0.5, 1.0, 1.0), (0.0, 1.0, 1.0), (math.inf, 1.0, 0.0)],
+)
 def test_a_short_gradient_is_left_alone(norm, clip, factor):
     assert tricks.clip_factor(norm, clip) == factor
 
@@ -228,8 +229,9 @@ def test_what_clipping_did(plain, clipped, said):
 
 
 @pytest.mark.parametrize(
-    "two, one, said", [(0.47, 0.63, "more slowly"), (2.37, 2.40, "does not mind"), (0.6, 0.3, "faster")],
-)  # fmt: skip
+    "two, one, said",
+    [(0.47, 0.63, "more slowly"), (2.37, 2.40, "does not mind"), (0.6, 0.3, "faster")],
+)
 def test_what_tying_did(two, one, said):
     assert said in tricks.after_tying(two, one, BLIND)
 
@@ -238,10 +240,13 @@ def test_what_tying_did(two, one, said):
     "losses, said",
     [
         ({"fp32": 0.5, "bf16": 0.51, "fp16": 0.49}, "fp16 learns (0.49). The loss does not mind."),
-        ({"fp32": 0.5, "bf16": 0.9, "fp16": math.inf}, "fp16 diverges. The loss minds bf16 and fp16."),
+        (
+            {"fp32": 0.5, "bf16": 0.9, "fp16": math.inf},
+            "fp16 diverges. The loss minds bf16 and fp16.",
+        ),
         ({"fp32": 0.5}, "no other precision"),
     ],
-)  # fmt: skip
+)
 def test_what_the_precision_did(losses, said):
     assert said in tricks.after_precision(losses, BLIND)
 
@@ -338,14 +343,31 @@ def page(**query: str):
 @pytest.mark.parametrize(
     "query, names",
     [
-        ({}, ["post-norm, from the first step", "post-norm, this schedule", "pre-norm, from the first step"]),
-        ({"tricks_decay": "cosine"}, ["post-norm, from the first step", "post-norm, this schedule", "pre-norm, from the first step"]),
-        ({"tricks_warmup": "0"}, ["post-norm, from the first step", "pre-norm, from the first step"]),
+        (
+            {},
+            [
+                "post-norm, from the first step",
+                "post-norm, this schedule",
+                "pre-norm, from the first step",
+            ],
+        ),
+        (
+            {"tricks_decay": "cosine"},
+            [
+                "post-norm, from the first step",
+                "post-norm, this schedule",
+                "pre-norm, from the first step",
+            ],
+        ),
+        (
+            {"tricks_warmup": "0"},
+            ["post-norm, from the first step", "pre-norm, from the first step"],
+        ),
         ({"tricks_which": "Clipping"}, ["as they are", "clipped at 1"]),
         ({"tricks_which": "Tying"}, ["two tables", "one table"]),
         ({"tricks_which": "Precision"}, ["fp32", "bf16", "fp16"]),
     ],
-)  # fmt: skip
+)
 def test_every_run_of_a_trick_has_its_own_name(query, names):
     test = page(**query)
     assert not test.warning

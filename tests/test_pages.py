@@ -162,40 +162,88 @@ def test_every_knob_explains_itself():
 
 def test_a_link_sets_every_knob_that_it_names():
     query = {
-        "task": "copy", "d_model": "32", "n_heads": "8", "n_layers": "3", "scale": "none",
-        "position": "rotary", "mask": "window", "window": "6", "residual": "false", "norm": "pre",
-        "init": "gpt2", "architecture": "encoder", "d_ff": "64", "ffn": "false",
-        "activation": "gelu", "tie_embeddings": "true", "pad_mask": "false", "steps": "100",
-        "batch_size": "16", "lr": "0.01", "optimizer": "sgd", "weight_decay": "0.1",
-        "schedule": "cosine", "warmup": "30", "clip": "off", "seed": "42", "copy_symbols": "5",
+        "task": "copy",
+        "d_model": "32",
+        "n_heads": "8",
+        "n_layers": "3",
+        "scale": "none",
+        "position": "rotary",
+        "mask": "window",
+        "window": "6",
+        "residual": "false",
+        "norm": "pre",
+        "init": "gpt2",
+        "architecture": "encoder",
+        "d_ff": "64",
+        "ffn": "false",
+        "activation": "gelu",
+        "tie_embeddings": "true",
+        "pad_mask": "false",
+        "steps": "100",
+        "batch_size": "16",
+        "lr": "0.01",
+        "optimizer": "sgd",
+        "weight_decay": "0.1",
+        "schedule": "cosine",
+        "warmup": "30",
+        "clip": "off",
+        "seed": "42",
+        "copy_symbols": "5",
         "copy_length": "7",
-    }  # fmt: skip
+    }
     test = opened(**query)
     assert not test.warning and not test.error
     spec = test.session_state.choice.spec
     assert (spec.task.name, spec.task.symbols, spec.task.length) == ("copy", 5, 7)
     of_model = {
-        "d_model": 32, "n_heads": 8, "n_layers": 3, "scale": "none", "position": "rotary",
-        "mask": "window", "window": 6, "residual": False, "norm": "pre", "init": "gpt2",
-        "architecture": "encoder", "d_ff": 64, "ffn": False, "activation": "gelu",
-        "tie_embeddings": True, "pad_mask": False,
-    }  # fmt: skip
+        "d_model": 32,
+        "n_heads": 8,
+        "n_layers": 3,
+        "scale": "none",
+        "position": "rotary",
+        "mask": "window",
+        "window": 6,
+        "residual": False,
+        "norm": "pre",
+        "init": "gpt2",
+        "architecture": "encoder",
+        "d_ff": 64,
+        "ffn": False,
+        "activation": "gelu",
+        "tie_embeddings": True,
+        "pad_mask": False,
+    }
     assert of_model.items() <= spec.model.to_dict().items()
     of_training = {
-        "steps": 100, "batch_size": 16, "lr": 0.01, "optimizer": "sgd", "weight_decay": 0.1,
-        "schedule": "cosine", "warmup": 30, "clip": None, "seed": 42,
-    }  # fmt: skip
+        "steps": 100,
+        "batch_size": 16,
+        "lr": 0.01,
+        "optimizer": "sgd",
+        "weight_decay": 0.1,
+        "schedule": "cosine",
+        "warmup": 30,
+        "clip": None,
+        "seed": 42,
+    }
     assert of_training.items() <= spec.training.to_dict().items()
 
 
 @pytest.mark.parametrize(
     "key, text",
     [
-        ("n_heads", "64"), ("d_model", "abc"), ("position", "fourier"), ("seed", "-1"),
-        ("seed", "1.5"), ("lr", "nan"), ("residual", "maybe"), ("reverse_symbols", "1000"),
-        ("task", "chess"), ("d_model", ""), ("steps", "9" * 30),
+        ("n_heads", "64"),
+        ("d_model", "abc"),
+        ("position", "fourier"),
+        ("seed", "-1"),
+        ("seed", "1.5"),
+        ("lr", "nan"),
+        ("residual", "maybe"),
+        ("reverse_symbols", "1000"),
+        ("task", "chess"),
+        ("d_model", ""),
+        ("steps", "9" * 30),
     ],
-)  # fmt: skip
+)
 def test_an_impossible_value_in_a_link_is_named_and_the_default_is_used(key, text):
     """UI-02"""
     test = opened(**{key: text})

@@ -96,7 +96,9 @@ LEVELS = {
 def tried(scenario: Scenario):
     """Made-up results: the measures that its conditions name, at every level, for every run."""
     named = {(c.of, c.what) for o in scenario.outcomes for c in o.when}
-    named |= {(c.minus or c.over, c.what) for o in scenario.outcomes for c in o.when if c.minus or c.over}  # fmt: skip
+    named |= {
+        (c.minus or c.over, c.what) for o in scenario.outcomes for c in o.when if c.minus or c.over
+    }
     asked = sorted((run, what) for run, what in named if run in scenario.names)
     nothing = {name: {key: (math.nan,) for key in MEASURES} for name in scenario.names}
     for values in itertools.product(*(LEVELS[what] for _, what in asked)):
@@ -142,8 +144,10 @@ def holds(a, b=(), **words) -> bool:
 
 @settings(max_examples=100, deadline=None)
 @given(
-    st.lists(st.floats(0, 3), min_size=1, max_size=3), st.lists(st.floats(0, 3), min_size=1, max_size=3), st.floats(-1, 1)
-)  # fmt: skip
+    st.lists(st.floats(0, 3), min_size=1, max_size=3),
+    st.lists(st.floats(0, 3), min_size=1, max_size=3),
+    st.floats(-1, 1),
+)
 def test_a_difference_has_to_hold_for_every_pair(a, b, bound):
     assert holds(a, b, above=bound) == all(x - y > bound for x in a for y in b)
     assert holds(a, b, below=bound) == all(x - y < bound for x in a for y in b)
@@ -152,12 +156,16 @@ def test_a_difference_has_to_hold_for_every_pair(a, b, bound):
 def test_conditions_on_one_run_and_ratios():
     assert holds((0.1, 0.2), below=0.3) and not holds((0.1, 0.4), below=0.3)
     assert holds((0.1, 0.2), above=0.05, below=0.3) and not holds((0.1, 0.2), above=0.15)
-    assert holds((2.0,), (1.0,), over="b", above=1.5) and not holds((2.0,), (0.0,), over="b", above=1.5)  # fmt: skip
+    assert holds((2.0,), (1.0,), over="b", above=1.5) and not holds(
+        (2.0,), (0.0,), over="b", above=1.5
+    )
 
 
 def test_a_diverged_run_lies_above_everything_and_what_is_not_there_nowhere():
     assert holds((math.inf,), (1.0,), above=100)
-    assert not holds((math.inf,), (math.inf,), above=0) and not holds((math.inf,), (math.inf,), below=0)  # fmt: skip
+    assert not holds((math.inf,), (math.inf,), above=0) and not holds(
+        (math.inf,), (math.inf,), below=0
+    )
     assert not holds((math.nan,), below=1) and not holds((math.nan,), above=-1)
     assert not holds((), above=0)
 
@@ -193,11 +201,19 @@ def test_a_table_is_all_that_a_scenario_takes():
         (", above = 5.0", "", ["above, below"]),
         ('minus = "base"', 'minus = "base", over = "base"', ["minus and over"]),
         ('minus = "base"', 'minus = "chance"', None),
-        ('what = "loss", of = "other", minus = "base"', 'what = "free", of = "other", minus = "chance"', ["chance", "free"]),
+        (
+            'what = "loss", of = "other", minus = "base"',
+            'what = "free", of = "other", minus = "chance"',
+            ["chance", "free"],
+        ),
         ("when = [{ what", "whom = [{ what", ["whom"]),
-        ("say = \"No.\"", "say = \"No.\"\nwhen = [{ what = \"loss\", of = \"base\", above = 1 }]", ["last outcome"]),
+        (
+            'say = "No."',
+            'say = "No."\nwhen = [{ what = "loss", of = "base", above = 1 }]',
+            ["last outcome"],
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_in_the_file_is_named(old, new, words):
     assert old in GOOD
     text = GOOD.replace(old, new)

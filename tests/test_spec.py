@@ -35,8 +35,11 @@ def test_hot_knobs_give_another_spec():
 
 def test_tokens_of_a_step_are_those_of_its_inputs():
     for task, architecture in (
-        ("copy", "decoder"), ("copy", "encoder"), ("add", "encoder-decoder"), ("text", "decoder"),
-    ):  # fmt: skip
+        ("copy", "decoder"),
+        ("copy", "encoder"),
+        ("add", "encoder-decoder"),
+        ("text", "decoder"),
+    ):
         spec = spec_for(task, architecture)
         inputs = spec.task.validation(architecture, 4).inputs
         assert step_tokens(spec) == sum(tokens.numel() for tokens in inputs)
@@ -45,10 +48,13 @@ def test_tokens_of_a_step_are_those_of_its_inputs():
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        (spec_for(d_model=2048), "50,407,424 parameters: the limit here is 20,000,000; make d_model=2048"),
+        (
+            spec_for(d_model=2048),
+            "50,407,424 parameters: the limit here is 20,000,000; make d_model=2048",
+        ),
         (spec_for(batch_size=20_000), "batch_size=20000 reads 120,000 tokens a step: .* 65,536"),
     ],
-)  # fmt: skip
+)
 def test_what_is_too_large_is_refused_in_numbers(spec, words):
     with pytest.raises(ValueError, match=words):
         check_limits(spec)

@@ -41,16 +41,56 @@ LEARNT = {
     "reverse": ("Ten symbols, backwards, one block", {}, 300),
 }
 
-WIDTH = Knob("block_width", "d_model", (16, 32, 64, 128, 256, 512, 768, 1024, 2048, 4096, 12_288), 64, "Width of the residual stream.")  # fmt: skip
-FACTOR = Knob("block_ff", "d_ff / d_model", (1, 2, 4, 8), 4, "How much wider the feed-forward is inside; 4 in the paper.")  # fmt: skip
-LAYERS = Knob("block_layers", "Blocks", (1, 2, 4, 6, 12, 24, 48, 96), 2, "How many blocks are stacked.")  # fmt: skip
-LENGTH = Knob("block_length", "Length", block.LENGTHS, 32, "Tokens in the sequence that the model reads.")  # fmt: skip
-VOCABULARY = Knob("block_vocabulary", "Vocabulary", (12, 100, 1000, 10_000, 50_257), 12, "How many different tokens there are; 50,257 in GPT-2.")  # fmt: skip
+WIDTH = Knob(
+    "block_width",
+    "d_model",
+    (16, 32, 64, 128, 256, 512, 768, 1024, 2048, 4096, 12_288),
+    64,
+    "Width of the residual stream.",
+)
+FACTOR = Knob(
+    "block_ff",
+    "d_ff / d_model",
+    (1, 2, 4, 8),
+    4,
+    "How much wider the feed-forward is inside; 4 in the paper.",
+)
+LAYERS = Knob(
+    "block_layers", "Blocks", (1, 2, 4, 6, 12, 24, 48, 96), 2, "How many blocks are stacked."
+)
+LENGTH = Knob(
+    "block_length", "Length", block.LENGTHS, 32, "Tokens in the sequence that the model reads."
+)
+VOCABULARY = Knob(
+    "block_vocabulary",
+    "Vocabulary",
+    (12, 100, 1000, 10_000, 50_257),
+    12,
+    "How many different tokens there are; 50,257 in GPT-2.",
+)
 KNOBS = (WIDTH, FACTOR, LAYERS, LENGTH, VOCABULARY)
 PLACES = Knob("block_tokens", "Tokens", (4, 6, 8, 12, 16), 8, "How many tokens stand in the row.")
-ORDER = Knob("block_order", "Another order", tuple(block.ORDERS), "reversed", "How the tokens are put into another order.")  # fmt: skip
-INIT = Knob("block_init", "Initialisation", tuple(INITS), "xavier", "The numbers that the weights start from.")  # fmt: skip
-TASK = Knob("block_task", "Task", tuple(LEARNT), "add", "What is to be learnt: the feed-forward is not worth the same everywhere.")  # fmt: skip
+ORDER = Knob(
+    "block_order",
+    "Another order",
+    tuple(block.ORDERS),
+    "reversed",
+    "How the tokens are put into another order.",
+)
+INIT = Knob(
+    "block_init",
+    "Initialisation",
+    tuple(INITS),
+    "xavier",
+    "The numbers that the weights start from.",
+)
+TASK = Knob(
+    "block_task",
+    "Task",
+    tuple(LEARNT),
+    "add",
+    "What is to be learnt: the feed-forward is not worth the same everywhere.",
+)
 
 
 def preset(sizes: tuple[int, ...]) -> None:
@@ -69,7 +109,7 @@ def verdict(parameters: dict[str, int], flops: dict[str, int]) -> str:
         f"parameters, and {share_text(parameters['feed-forward'] / n)} of all. Of the operations the feed-forward "
         f"does {share_text(flops['feed-forward'] / work)} and attention {share_text(attention / work)}: "
         f"{share_text(flops['products'] / work)} are q·k and weights·v, which have no parameters."
-    )  # fmt: skip
+    )
 
 
 def shown_order(found: dict[str, block.Mixing], n: int) -> None:
@@ -139,9 +179,12 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     with st.container(horizontal=True, width="content"):
         for title, sizes in PRESETS.items():
             st.button(
-                title, key=f"block_as_{title}", on_click=preset, args=(sizes,),
+                title,
+                key=f"block_as_{title}",
+                on_click=preset,
+                args=(sizes,),
                 help=f"d_model {sizes[0]:,}, d_ff {sizes[0] * sizes[1]:,}, {sizes[2]} blocks, {sizes[3]:,} tokens, vocabulary {sizes[4]:,}.",
-            )  # fmt: skip
+            )
 with st.container(horizontal=True, vertical_alignment="bottom"):
     length = LENGTH.draw()
     vocabulary = VOCABULARY.draw()
@@ -183,20 +226,28 @@ found = block.counted(config, length) if asked else None
 counted = found["products"] / sum(found.values()) if found else None
 live_plot(
     length_picture(
-        block.FINE, block.flop_shares(config), length=length, crossing=crossing,
-        counted=counted, **lesson.tall(340, 430),
+        block.FINE,
+        block.flop_shares(config),
+        length=length,
+        crossing=crossing,
+        counted=counted,
+        **lesson.tall(340, 430),
     ),
     key="block_lengths",
-)  # fmt: skip
+)
 lesson.formula(
     r"4L^2d \;=\; L\,(8d^2 + 4\,d\,d_{ff}) + \tfrac{2LdV}{n_{layers}} \;\Rightarrow\; L = 2d + d_{ff} + \tfrac{V}{2\,n_{layers}}",
-    rf"= 2\cdot{d} + {hidden} + \tfrac{{{vocabulary}}}{{2\cdot{layers}}} = {crossing:,.1f}".replace(",", "{,}"),
-)  # fmt: skip
+    rf"= 2\cdot{d} + {hidden} + \tfrac{{{vocabulary}}}{{2\cdot{layers}}} = {crossing:,.1f}".replace(
+        ",", "{,}"
+    ),
+)
 with st.container(horizontal=True, vertical_alignment="center"):
     if st.button(
-        "Count them", key="block_count", icon=":material/calculate:",
+        "Count them",
+        key="block_count",
+        icon=":material/calculate:",
         help="Let PyTorch count the operations while the real model runs: the first time takes some seconds.",
-    ):  # fmt: skip
+    ):
         with st.spinner("Counting …"):
             block.counted(config, length)
         st.session_state["block counted"] = (config, length)
@@ -224,7 +275,7 @@ live_plot(
         **lesson.tall(360, 430),
     ),
     key="block_influence",
-)  # fmt: skip
+)
 shown_order(mixings, places)
 st.caption(
     "The order test alone does not tell the two apart: attention without a mask and without "
@@ -244,13 +295,14 @@ st.markdown(
 )
 live_plot(
     activation_picture(
-        CURVE, {name: block.curve(name, CURVE) for name in hiddens},
+        CURVE,
+        {name: block.curve(name, CURVE) for name in hiddens},
         {name: found.values for name, found in hiddens.items()},
         {name: found.zero for name, found in hiddens.items()},
         **lesson.tall(320, 430),
     ),
     key="block_activation",
-)  # fmt: skip
+)
 lesson.formula(
     r"\mathrm{ReLU}(x) = \max(0, x), \qquad \mathrm{GELU}(x) = x\,\Phi(x)",
     rf"\min \mathrm{{GELU}} = {gelu.least:.3f}\text{{ here}}",

@@ -38,9 +38,14 @@ st.markdown(
 )
 names = [name for name, _ in ORDER]
 name = st.segmented_control(
-    "File", names, default=names[0], required=True, key="file", label_visibility="collapsed",
+    "File",
+    names,
+    default=names[0],
+    required=True,
+    key="file",
+    label_visibility="collapsed",
     persist_state="session",
-)  # fmt: skip
+)
 module = import_module(f"core.{name}")
 source = inspect.getsource(module)
 st.subheader(dict(ORDER)[name])

@@ -31,9 +31,13 @@ def add(base: Spec) -> None:
 def questions(base: Spec) -> LineUp:
     """What is held against the base: a usual contrast, or variants of one's own."""
     st.pills(
-        "What to compare with the knobs on the left", list(CONTRASTS), key="contrast",
-        format_func=lambda name: CONTRASTS[name].title, on_change=ask, args=(base,),
-    )  # fmt: skip
+        "What to compare with the knobs on the left",
+        list(CONTRASTS),
+        key="contrast",
+        format_func=lambda name: CONTRASTS[name].title,
+        on_change=ask,
+        args=(base,),
+    )
     with st.expander("Variants of your own"):
         names, values, button = st.columns([2, 2, 1], vertical_alignment="bottom")
         fields = compare_panels.offered(base)
@@ -45,10 +49,13 @@ def questions(base: Spec) -> LineUp:
         )
         button.button("Add", key="add", on_click=add, args=(base,), width="stretch")
         st.text_input(
-            "All variants", FIRST_QUESTION, key="variants", bind="query-params",
+            "All variants",
+            FIRST_QUESTION,
+            key="variants",
+            bind="query-params",
             help="The link holds this: `scale=none; norm=pre,lr=0.01` are two variants, the second "
             "of which changes two things.",
-        )  # fmt: skip
+        )
     try:
         lineup = read_link(st.session_state.variants or "", base, bench.device)
     except ValueError as error:
@@ -73,20 +80,35 @@ def play(lineup: LineUp, seeds: int) -> None:
 def transport(lineup: LineUp) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", key="compare_transport"):
         seeds = st.select_slider(
-            "Seeds", SEEDS, 3, key="seeds", bind="query-params", width=180,
+            "Seeds",
+            SEEDS,
+            3,
+            key="seeds",
+            bind="query-params",
+            width=180,
             help="Each configuration runs once for every seed; one seed proves nothing.",
-        )  # fmt: skip
+        )
         if compared.live:
             st.button(
-                "Pause", key="pause_all", type="primary", icon=":material/pause:", shortcut="P",
+                "Pause",
+                key="pause_all",
+                type="primary",
+                icon=":material/pause:",
+                shortcut="P",
                 on_click=compared.pause,
-            )  # fmt: skip
+            )
         else:
             st.button(
-                "Play all", key="play_all", type="primary", icon=":material/play_arrow:",
-                shortcut="P", on_click=play, args=(lineup, seeds),
-                disabled=not lineup.variants, help="Train all of them at once, fairly.",
-            )  # fmt: skip
+                "Play all",
+                key="play_all",
+                type="primary",
+                icon=":material/play_arrow:",
+                shortcut="P",
+                on_click=play,
+                args=(lineup, seeds),
+                disabled=not lineup.variants,
+                help="Train all of them at once, fairly.",
+            )
         st.button(
             "Reset", key="reset_all", icon=":material/restart_alt:", on_click=compared.discard
         )

@@ -22,7 +22,11 @@ from playground.ideas import depth
 from playground.lesson import Knob
 from playground.spec import Spec
 
-PANELS = {"stream": "size of the stream", "apart": "how much the places differ", "gradient": "gradient of the loss"}  # fmt: skip
+PANELS = {
+    "stream": "size of the stream",
+    "apart": "how much the places differ",
+    "gradient": "gradient of the loss",
+}
 FADED, SWOLLEN = 0.1, 100  # a gradient that is so many times another one
 ALIKE = 0.05  # places that differ by less say next to nothing
 LOST, TIMES_LESS = 0.2, 3  # places differ less than this, and so many times less than others
@@ -30,14 +34,58 @@ GROWS = "each block adds in proportion to the stream, and nothing keeps the stre
 IDLE = 0.05  # a loss that a block may be worth and still count for little
 TOKEN = "2 4 4 4 5 5 7 9"
 
-LAYERS = Knob("depth_layers", "Blocks", depth.DEPTHS, 8, "How many blocks are stacked: the knob to turn.")  # fmt: skip
-RESIDUAL = Knob("depth_residual", "Residual connections", (True, False), True, "Add each sub-layer's output to its input, or let it take its place.")  # fmt: skip
-NORM = Knob("depth_norm", "LayerNorm", tuple(NORMS), "pre", "After the addition (the paper), before each sub-layer, or nowhere.")  # fmt: skip
-INIT = Knob("depth_init", "Initialisation", tuple(INITS), "gpt2", "The numbers the weights start from: small ones (gpt2) make every step of the way smaller.")  # fmt: skip
-TIMES = Knob("depth_times", "All of them ×", (0.001, 0.1, 1, 10, 1000), 1, "Make the whole token larger or smaller, before LayerNorm.")  # fmt: skip
-GAIN = Knob("depth_gain", "Gain", (0.5, 1, 2), 1, "The learnt factor, one for each column; here the same for all.")  # fmt: skip
-SHIFT = Knob("depth_shift", "Shift", (-1, 0, 1), 0, "The learnt number that is added, one for each column; here the same for all.")  # fmt: skip
-TRAINED = Knob("depth_trained", "Blocks of the models to train", (2, 4, 8), 4, "How deep the two models are that learn to reverse ten symbols.")  # fmt: skip
+LAYERS = Knob(
+    "depth_layers", "Blocks", depth.DEPTHS, 8, "How many blocks are stacked: the knob to turn."
+)
+RESIDUAL = Knob(
+    "depth_residual",
+    "Residual connections",
+    (True, False),
+    True,
+    "Add each sub-layer's output to its input, or let it take its place.",
+)
+NORM = Knob(
+    "depth_norm",
+    "LayerNorm",
+    tuple(NORMS),
+    "pre",
+    "After the addition (the paper), before each sub-layer, or nowhere.",
+)
+INIT = Knob(
+    "depth_init",
+    "Initialisation",
+    tuple(INITS),
+    "gpt2",
+    "The numbers the weights start from: small ones (gpt2) make every step of the way smaller.",
+)
+TIMES = Knob(
+    "depth_times",
+    "All of them ×",
+    (0.001, 0.1, 1, 10, 1000),
+    1,
+    "Make the whole token larger or smaller, before LayerNorm.",
+)
+GAIN = Knob(
+    "depth_gain",
+    "Gain",
+    (0.5, 1, 2),
+    1,
+    "The learnt factor, one for each column; here the same for all.",
+)
+SHIFT = Knob(
+    "depth_shift",
+    "Shift",
+    (-1, 0, 1),
+    0,
+    "The learnt number that is added, one for each column; here the same for all.",
+)
+TRAINED = Knob(
+    "depth_trained",
+    "Blocks of the models to train",
+    (2, 4, 8),
+    4,
+    "How deep the two models are that learn to reverse ten symbols.",
+)
 
 
 # --- sentences --------------------------------------------------------------------------------
@@ -125,7 +173,11 @@ def over_depth(two: depth.Flow, deep: depth.Flow, norm: str, init: str) -> str:
 def about_norm(done: depth.Normalised) -> str:
     """What became of the token's size."""
     size = (sum(value**2 for value in done.scaled) / len(done.scaled)) ** 0.5
-    agrees = f"PyTorch's own LayerNorm gives the same, to {words(done.off)}." if done.off else "PyTorch's own LayerNorm gives the very same numbers."  # fmt: skip
+    agrees = (
+        f"PyTorch's own LayerNorm gives the same, to {words(done.off)}."
+        if done.off
+        else "PyTorch's own LayerNorm gives the very same numbers."
+    )
     if done.variance == 0:
         return f"All numbers are the same, so nothing is left but the shift: a variance of 0, and ε keeps it from being a division by 0. {agrees}"
     if size < 0.99:
@@ -182,19 +234,30 @@ with left:
         key="depth_wiring",
     )
 with right:
-    panels = {title: {kind: getattr(flows[kind], name) for kind in flows} for name, title in PANELS.items()}  # fmt: skip
+    panels = {
+        title: {kind: getattr(flows[kind], name) for kind in flows}
+        for name, title in PANELS.items()
+    }
     live_plot(
         depth_picture(
-            panels, residual=residual, smallest=depth.SMALLEST, height=height, projector=lesson.projector()
+            panels,
+            residual=residual,
+            smallest=depth.SMALLEST,
+            height=height,
+            projector=lesson.projector(),
         ),
         key="depth_picture",
-    )  # fmt: skip
+    )
 start = 1 if n_layers > 1 else 0
 lesson.formula(
     WIRED[residual, norm] + r",\qquad " + SLOPE[residual],
     rf"\frac{{\lVert \partial L / \partial x_{{{start}}} \rVert}}{{\lVert \partial L / \partial x_{{{n_layers}}} \rVert}} = {latex(found.factor)}"
-    + (rf" = \left({latex(found.factor ** (1 / found.steps))}\right)^{{{found.steps}}}" if found.steps > 1 and found.factor else ""),
-)  # fmt: skip
+    + (
+        rf" = \left({latex(found.factor ** (1 / found.steps))}\right)^{{{found.steps}}}"
+        if found.steps > 1 and found.factor
+        else ""
+    ),
+)
 st.markdown(what_it_does(flows[True], flows[False], norm))
 st.caption(
     f"An untrained model, d_model {depth.D_MODEL}, {depth.ROWS} rows of reverse, in float64. Size: root of the mean square. "
@@ -208,9 +271,14 @@ sweep_place = st.container()
 st.subheader("LayerNorm, number by number", anchor=False)
 with st.container(horizontal=True, vertical_alignment="bottom"):
     text = st.text_input(
-        "Eight numbers of one token", TOKEN, key="depth_numbers", bind="query-params", max_chars=200, width=340,
+        "Eight numbers of one token",
+        TOKEN,
+        key="depth_numbers",
+        bind="query-params",
+        max_chars=200,
+        width=340,
         help=f"Exactly {depth.COUNT} numbers, with spaces between, none beyond ±{depth.LARGEST:,.0f}.",
-    )  # fmt: skip
+    )
     times = TIMES.draw()
     gain = GAIN.draw()
     shift = SHIFT.draw()
@@ -231,7 +299,7 @@ live_plot(
         **lesson.tall(290, 360),
     ),
     key="depth_norm_steps",
-)  # fmt: skip
+)
 lesson.formula(
     r"\mathrm{LayerNorm}(x) = \gamma\,\frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} + \beta",
     rf"{gain} \cdot \frac{{{latex(done.values[0])} - {signed(done.mean)}}}{{\sqrt{{{latex(done.variance)} + 10^{{-5}}}}}} + {signed(shift)} = {done.out[0]:.2f}",
@@ -251,14 +319,18 @@ def after(series: tuple[Series, ...]) -> None:
     skipped = lesson.at_rest("depth", series[0].views[0], depth.skip_each)
     if skipped is None:
         return
-    st.markdown("**The first model without one of its blocks.** The block's output is exchanged for its input, and nothing is trained again.")  # fmt: skip
+    st.markdown(
+        "**The first model without one of its blocks.** The block's output is exchanged for its input, and nothing is trained again."
+    )
     live_plot(
         skip_bars(
-            skipped.whole, skipped.without, chance=task.chance("decoder").blind,
+            skipped.whole,
+            skipped.without,
+            chance=task.chance("decoder").blind,
             **lesson.tall(300, 380),
         ),
         key="depth_skipped",
-    )  # fmt: skip
+    )
     st.markdown(worth(skipped))
 
 
@@ -283,12 +355,18 @@ with sweep_place:
         depth_sweep(
             depth.DEPTHS,
             {
-                "gradient of W_v in the first block": {key: [flow.values[0] for flow in row] for key, row in swept.items()},
-                "how much the places differ, after the last block": {key: [flow.apart[-1] for flow in row] for key, row in swept.items()},
+                "gradient of W_v in the first block": {
+                    key: [flow.values[0] for flow in row] for key, row in swept.items()
+                },
+                "how much the places differ, after the last block": {
+                    key: [flow.apart[-1] for flow in row] for key, row in swept.items()
+                },
             },
-            chosen=(n_layers, residual, norm), smallest=depth.SMALLEST, **lesson.tall(390, 480),
+            chosen=(n_layers, residual, norm),
+            smallest=depth.SMALLEST,
+            **lesson.tall(390, 480),
         ),
         key="depth_sweep",
-    )  # fmt: skip
+    )
     two, deep = (swept[False, norm][depth.DEPTHS.index(n)] for n in (2, depth.DEPTHS[-1]))
     st.markdown(over_depth(two, deep, norm, init))

@@ -25,11 +25,29 @@ COUNTS = (1, 2, 4, 8)
 SPARE = 0.05  # nats: a head that costs less can hardly be missed
 MAPS_WIDTH, MAP_ROW = 1150, 265  # pixels
 
-WIDTH = Knob("heads_d_model", "d_model", (16, 32, 64, 128), 64, "Width of the residual stream: the numbers that are split.")  # fmt: skip
+WIDTH = Knob(
+    "heads_d_model",
+    "d_model",
+    (16, 32, 64, 128),
+    64,
+    "Width of the residual stream: the numbers that are split.",
+)
 COUNT = Knob("heads_count", "Heads", COUNTS, 4, "Into how many lookups the width is split.")
-WHICH = Knob("heads_which", "Which head", tuple(range(1, max(COUNTS) + 1)), 2, "The head whose part of W_q is marked.")  # fmt: skip
+WHICH = Knob(
+    "heads_which",
+    "Which head",
+    tuple(range(1, max(COUNTS) + 1)),
+    2,
+    "The head whose part of W_q is marked.",
+)
 LAYERS = Knob("heads_layers", "Layers", (1, 2, 3), 2, "How many blocks; each has as many heads.")
-TASK = Knob("heads_task", "Task", ("reverse", "copy", "sort", "recall"), "reverse", "What the model below learns, and what its heads can be good for.")  # fmt: skip
+TASK = Knob(
+    "heads_task",
+    "Task",
+    ("reverse", "copy", "sort", "recall"),
+    "reverse",
+    "What the model below learns, and what its heads can be good for.",
+)
 
 
 def counted(n_heads: int) -> str:
@@ -53,9 +71,13 @@ def look(frames: tuple[Frame, ...], spec: Spec, view: View | None) -> None:
     step = None
     if len(frames) > 1:
         step = st.slider(
-            "Attention at step", 0, total, total, key="heads_step",
+            "Attention at step",
+            0,
+            total,
+            total,
+            key="heads_step",
             help="Drag back through training; the right end follows the run.",
-        )  # fmt: skip
+        )
     frame = frame_at(frames, step, total)
     found = heads.jobs_of(frame)
     each = [(layer, head) for layer in range(len(found)) for head in range(spec.model.n_heads)]
@@ -64,10 +86,16 @@ def look(frames: tuple[Frame, ...], spec: Spec, view: View | None) -> None:
     maps = list(frame.attention.values())
     figure = attention_maps(
         np.concatenate([attention.stages["weights"] for attention in maps]),
-        maps[0].query_tokens, maps[0].key_tokens, hidden=maps[0].hidden, titles=names,
-        selected=st.session_state.heads_which - 1, columns=spec.model.n_heads,
-        width=MAPS_WIDTH, height=min(MAP_ROW, MAPS_WIDTH // spec.model.n_heads + 25) * len(found) + 80, projector=lesson.projector(),
-    )  # fmt: skip
+        maps[0].query_tokens,
+        maps[0].key_tokens,
+        hidden=maps[0].hidden,
+        titles=names,
+        selected=st.session_state.heads_which - 1,
+        columns=spec.model.n_heads,
+        width=MAPS_WIDTH,
+        height=min(MAP_ROW, MAPS_WIDTH // spec.model.n_heads + 25) * len(found) + 80,
+        projector=lesson.projector(),
+    )
     live_plot(figure, key="heads_maps")
     worth = lesson.at_rest("heads", view, heads.ablation)
     left, right = (
@@ -77,19 +105,24 @@ def look(frames: tuple[Frame, ...], spec: Spec, view: View | None) -> None:
     )
     with left:
         figure = head_table(
-            names, found[0].names, np.concatenate([layer.measured for layer in found]),
-            found[0].even, [name for name, _ in best],
+            names,
+            found[0].names,
+            np.concatenate([layer.measured for layer in found]),
+            found[0].even,
+            [name for name, _ in best],
             None if worth is None else worth.rise.flatten().tolist(),
             projector=lesson.projector(),
-        )  # fmt: skip
+        )
         live_plot(figure, key="heads_table")
     with right:
         apart = np.array([heads.diversity(frame) for frame in frames]).T
         figure = diversity_chart(
             [frame.step for frame in frames],
             {f"layer {i + 1}": line.tolist() for i, line in enumerate(apart)},
-            shown=frame.step, total_steps=total, projector=lesson.projector(),
-        )  # fmt: skip
+            shown=frame.step,
+            total_steps=total,
+            projector=lesson.projector(),
+        )
         live_plot(figure, key="heads_diversity")
     said = f"{what_they_do(frame, best, worth, names)} {how_they_part(frames[0], frame, apart)}"
     st.markdown(explain(said), unsafe_allow_html=True)
@@ -108,7 +141,11 @@ def what_they_do(
     names: list[str],
 ) -> str:
     """How many heads can be named, and which one the model cannot do without."""
-    clear = [(name, *found) for name, found in zip(names, best, strict=True) if found[0] != heads.NO_PATTERN]  # fmt: skip
+    clear = [
+        (name, *found)
+        for name, found in zip(names, best, strict=True)
+        if found[0] != heads.NO_PATTERN
+    ]
     said = f"At step {frame.step}, {len(clear)} of {counted(len(names))} can be named by what they look at"
     if clear:
         name, job, weight = max(clear, key=lambda item: item[2])
@@ -157,16 +194,21 @@ config = ModelConfig.for_task(task, d_model=d_model, n_heads=n_heads, n_layers=n
 found = heads.split(config, task)
 st.markdown(explain(what_is_split(found, which, config)), unsafe_allow_html=True)
 figure = split_picture(
-    found.w_q, found.x, found.q, which - 1,
-    {h: replace(config, n_heads=h).n_parameters for h in COUNTS}, found.token, projector=lesson.projector(),
-)  # fmt: skip
+    found.w_q,
+    found.x,
+    found.q,
+    which - 1,
+    {h: replace(config, n_heads=h).n_parameters for h in COUNTS},
+    found.token,
+    projector=lesson.projector(),
+)
 live_plot(figure, key="heads_picture")
 rows = heads.rows_of(which - 1, found.d_head)
 lesson.formula(
     r"q_i = W^Q_i\, x,\quad d_k = d_\mathrm{model}/h,",
     rf"d_k = {d_model}/{n_heads} = {found.d_head},\quad q_{{{which}}} = W^Q[{rows.start}{{:}}{rows.stop}]\,x,\quad "
     rf"h\, d_k\, d_\mathrm{{model}} = {n_heads}\cdot{found.d_head}\cdot{d_model} = {d_model**2}",
-)  # fmt: skip
+)
 lesson.source(SelfAttention, split_heads, merge_heads)
 
 other = 1 if n_heads > 1 else 8

@@ -37,8 +37,13 @@ def table(entries: tuple[Entry, ...]) -> list[Entry]:
     # A choice is one of places: other runs in the table, another widget.
     key = f"runs_{hash(tuple(entry.id for entry in entries)) & 0xFFFFFFFF:x}"
     event = st.dataframe(
-        pd.DataFrame([row(entry) for entry in entries]), hide_index=True, key=key, width="stretch",
-        height=min(35 * (len(entries) + 1) + 3, 390), on_select="rerun", selection_mode="multi-row",
+        pd.DataFrame([row(entry) for entry in entries]),
+        hide_index=True,
+        key=key,
+        width="stretch",
+        height=min(35 * (len(entries) + 1) + 3, 390),
+        on_select="rerun",
+        selection_mode="multi-row",
         selection_default={"selection": {"rows": places}},
         column_config={
             "when": st.column_config.DatetimeColumn(format="D MMM, HH:mm", width=110),
@@ -55,7 +60,7 @@ def table(entries: tuple[Entry, ...]) -> list[Entry]:
                 y_min=0, width=160, help="Training loss from the first step to the last."
             ),
         },
-    )  # fmt: skip
+    )
     found = [entries[i] for i in event.selection.rows if i < len(entries)]
     st.session_state.chosen_runs = tuple(entry.id for entry in found)
     return found
@@ -132,27 +137,43 @@ def actions(chosen: list[Entry]) -> None:
     go = False
     with st.container(horizontal=True, vertical_alignment="bottom", key="history_actions"):
         go |= st.button(
-            "Show in the Playground", key="to_playground", icon=":material/layers:",
-            on_click=attempt, args=(show_in_playground, chosen[:MOST_SHOWN]),
+            "Show in the Playground",
+            key="to_playground",
+            icon=":material/layers:",
+            on_click=attempt,
+            args=(show_in_playground, chosen[:MOST_SHOWN]),
             help="Their curves lie under that of your next run, until you hide them there.",
-        )  # fmt: skip
+        )
         go |= st.button(
-            "Load into the knobs", key="to_knobs", icon=":material/tune:", disabled=one is None,
-            on_click=attempt, args=(load, one),
+            "Load into the knobs",
+            key="to_knobs",
+            icon=":material/tune:",
+            disabled=one is None,
+            on_click=attempt,
+            args=(load, one),
             help="Every knob as this run had it: press Play to get the same curve.",
-        )  # fmt: skip
+        )
         with st.popover("Delete", icon=":material/delete:", help="Forget them for good."):
             st.write(f"Forget {counted(len(chosen))}? This cannot be undone.")
             st.button(
-                f"Delete {counted(len(chosen))}", key="delete_runs", type="primary",
-                on_click=attempt, args=(delete, chosen), help="There is no way back.",
-            )  # fmt: skip
+                f"Delete {counted(len(chosen))}",
+                key="delete_runs",
+                type="primary",
+                on_click=attempt,
+                args=(delete, chosen),
+                help="There is no way back.",
+            )
         key = f"name_{one.id if one else 'of_none'}"
         st.text_input(
-            "Name", one.label if one else "", key=key, disabled=one is None,
-            on_change=attempt, args=(rename, one, key), placeholder="Choose one run to rename it",
+            "Name",
+            one.label if one else "",
+            key=key,
+            disabled=one is None,
+            on_change=attempt,
+            args=(rename, one, key),
+            placeholder="Choose one run to rename it",
             help="Another name for this run, at most 120 characters.",
-        )  # fmt: skip
+        )
     if refused := st.session_state.get("history_refused"):
         st.error(refused)
     elif go:
@@ -163,12 +184,27 @@ def view_of(entry: Entry) -> View:
     """A run of the history as the Playground reads one: its thinned curve."""
     empty = np.empty(0)
     return View(
-        status=Status(entry.result.status), message=entry.result.message, queue_place=None,
-        busy=False, spec=None, version=0, steps=entry.steps, loss=entry.loss, lr=empty,
-        grad_norm=empty, layer_norms={}, val_steps=entry.val_steps, val_loss=entry.val_loss,
-        val_accuracy=entry.val_accuracy, frames=(), changes=entry.changes, steps_per_second=0,
-        tokens_per_second=0, seconds_left=None, seconds_trained=entry.result.seconds,
-    )  # fmt: skip
+        status=Status(entry.result.status),
+        message=entry.result.message,
+        queue_place=None,
+        busy=False,
+        spec=None,
+        version=0,
+        steps=entry.steps,
+        loss=entry.loss,
+        lr=empty,
+        grad_norm=empty,
+        layer_norms={},
+        val_steps=entry.val_steps,
+        val_loss=entry.val_loss,
+        val_accuracy=entry.val_accuracy,
+        frames=(),
+        changes=entry.changes,
+        steps_per_second=0,
+        tokens_per_second=0,
+        seconds_left=None,
+        seconds_trained=entry.result.seconds,
+    )
 
 
 # --- pictures -------------------------------------------------------------------------------
@@ -225,9 +261,10 @@ def pictures(chosen: list[Entry]) -> None:
     layers = layers_in_common(list(found.values()))
     if not layers:
         st.caption(
-            "No attention was kept of these runs." if not found
+            "No attention was kept of these runs."
+            if not found
             else "These runs look at different examples: choose one to see its attention."
-        )  # fmt: skip
+        )
         return
     with st.container(horizontal=True, key="picture_switches"):
         layer = st.selectbox("Layer", list(layers), key="history_layer", width=130)
@@ -240,16 +277,24 @@ def pictures(chosen: list[Entry]) -> None:
     common = {"stage": "weights", "projector": projector}
     if len(shown) == 1:
         figure = attention_maps(
-            first.stages["weights"], first.query_tokens, first.key_tokens, hidden=first.hidden,
-            width=520, height=430, **common,
-        )  # fmt: skip
+            first.stages["weights"],
+            first.query_tokens,
+            first.key_tokens,
+            hidden=first.hidden,
+            width=520,
+            height=430,
+            **common,
+        )
     else:
         figure = attention_side_by_side(
             [attention.stages["weights"][head - 1] for attention in shown],
             [f"{label}, step {picture.step}" for label, picture in found.items()],
-            first.query_tokens, first.key_tokens,
-            hidden=[attention.hidden for attention in shown], width=1000, **common,
-        )  # fmt: skip
+            first.query_tokens,
+            first.key_tokens,
+            hidden=[attention.hidden for attention in shown],
+            width=1000,
+            **common,
+        )
     live_plot(figure, key="history_attention", name="history attention")
     steps = ", ".join(sorted({str(picture.step) for picture in found.values()}))
     st.caption(f"{layer} as the run ended, at step {steps}. {IN_WORDS['weights']}")

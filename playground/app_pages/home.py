@@ -43,9 +43,12 @@ st.session_state.head.header(
 st.html(f'<p style="font-size: 1.2rem; line-height: 1.5">{explain(IN_A_SENTENCE)}</p>')
 with st.container(horizontal=True, vertical_alignment="center"):
     if st.button(
-        "Open the Playground", key="home_play", type="primary", icon=":material/play_circle:",
+        "Open the Playground",
+        key="home_play",
+        type="primary",
+        icon=":material/play_circle:",
         help="A small model is ready; Play trains it before your eyes.",
-    ):  # fmt: skip
+    ):
         st.switch_page("app_pages/playground.py", query_params={})
     st.caption(f"Computed on: {my_bench().device.words}.")
 

@@ -36,9 +36,14 @@ SENTENCES = {
     "twelve": "one word looks at all the others and takes what it needs",
 }
 STAGES = {
-    "embed": "embed", "vectors": "q, k, v", "scores": "scores", "scaled": "× scale",
-    "masked": "mask", "weights": "softmax", "z": "weighted sum",
-}  # fmt: skip
+    "embed": "embed",
+    "vectors": "q, k, v",
+    "scores": "scores",
+    "scaled": "× scale",
+    "masked": "mask",
+    "weights": "softmax",
+    "z": "weighted sum",
+}
 MAPS = ("scores", "scaled", "masked", "weights")
 SEEDS = 20
 PLACES = range(1, lookup.MOST_WORDS + 1)
@@ -47,18 +52,59 @@ PRICES = {"tea": 2, "bread": 5, "rice": 9, "cheese": 12}
 KEYS = (30, 90, 180, 270)  # degrees
 LENGTHS = (0, 0.25, 0.5, 1, 2, 4, 8, 16)
 
-MODE = Knob("lookup_mode", "Look it up", ("in a model", "by hand"), "in a model", "In the attention of a model, or in a small dictionary whose keys you set yourself.")  # fmt: skip
-WIDTH = Knob("lookup_d_model", "d_model", (4, 8, 16, 32, 64), 8, "How many numbers stand for one word.")  # fmt: skip
-HEADS = Knob("lookup_heads", "Heads", (1, 2, 4, 8), 2, "Each has d_k = d_model / heads columns of its own.")  # fmt: skip
+MODE = Knob(
+    "lookup_mode",
+    "Look it up",
+    ("in a model", "by hand"),
+    "in a model",
+    "In the attention of a model, or in a small dictionary whose keys you set yourself.",
+)
+WIDTH = Knob(
+    "lookup_d_model", "d_model", (4, 8, 16, 32, 64), 8, "How many numbers stand for one word."
+)
+HEADS = Knob(
+    "lookup_heads", "Heads", (1, 2, 4, 8), 2, "Each has d_k = d_model / heads columns of its own."
+)
 HEAD = Knob("lookup_head", "Shown head", tuple(range(1, 9)), 1, "Which head the pictures are of.")
-SCALED = Knob("lookup_scale", "÷ √d_k", (False, True), True, "Divide the scores by √d_k, or leave them as they are.")  # fmt: skip
-CAUSAL = Knob("lookup_causal", "Causal mask", (False, True), False, "Hide from each word what comes after it.")  # fmt: skip
-PLACED = Knob("lookup_positions", "Positions", (False, True), True, "Add sinusoidal positions to the words.")  # fmt: skip
+SCALED = Knob(
+    "lookup_scale",
+    "÷ √d_k",
+    (False, True),
+    True,
+    "Divide the scores by √d_k, or leave them as they are.",
+)
+CAUSAL = Knob(
+    "lookup_causal", "Causal mask", (False, True), False, "Hide from each word what comes after it."
+)
+PLACED = Knob(
+    "lookup_positions", "Positions", (False, True), True, "Add sinusoidal positions to the words."
+)
 NUMBERS = Knob("lookup_seed", "Seed", tuple(range(SEEDS)), 0, "The seed of the initial numbers.")
-ANGLE = Knob("lookup_angle", "Query: angle", tuple(range(0, 360, 15)), 60, "Which way the query points, in degrees.")  # fmt: skip
-LENGTH = Knob("lookup_length", "Query: length", LENGTHS, 4, "How sharply it asks: the scores grow with it.", "{:g}".format)  # fmt: skip
+ANGLE = Knob(
+    "lookup_angle",
+    "Query: angle",
+    tuple(range(0, 360, 15)),
+    60,
+    "Which way the query points, in degrees.",
+)
+LENGTH = Knob(
+    "lookup_length",
+    "Query: length",
+    LENGTHS,
+    4,
+    "How sharply it asks: the scores grow with it.",
+    "{:g}".format,
+)
 COUNT = Knob("lookup_entries", "Entries", (3, 4), 4, "How many keys the dictionary has.")
-STAGE = Knob("lookup_stage", "Stage", tuple(STAGES), "weights", "Follow the query, one step of the formula at a time.", STAGES.__getitem__, most=7)  # fmt: skip
+STAGE = Knob(
+    "lookup_stage",
+    "Stage",
+    tuple(STAGES),
+    "weights",
+    "Follow the query, one step of the formula at a time.",
+    STAGES.__getitem__,
+    most=7,
+)
 
 
 # --- choosing -------------------------------------------------------------------------------
@@ -68,10 +114,13 @@ def sentence() -> tuple[str, ...]:
     """The words: the visitor's own where there are any that can be used, else a prepared sentence."""
     chosen = SENTENCE.draw(width=330)
     own = st.text_input(
-        "Or your own words", key="lookup_words", bind="query-params", on_change=keep_places,
+        "Or your own words",
+        key="lookup_words",
+        bind="query-params",
+        on_change=keep_places,
         placeholder=f"{lookup.FEWEST_WORDS} to {lookup.MOST_WORDS} words",
         help="Spaces part the words; upper and lower case are the same. Empty: the prepared sentence.",
-    )  # fmt: skip
+    )
     words = lookup.words_of(SENTENCES[chosen])
     if own.strip():
         try:
@@ -93,7 +142,14 @@ def forget_own_words() -> None:
     keep_places()
 
 
-SENTENCE = Knob("lookup_sentence", "Sentence", tuple(SENTENCES), "mat", "Prepared sentences; their words are the tokens here.", on_change=forget_own_words)  # fmt: skip
+SENTENCE = Knob(
+    "lookup_sentence",
+    "Sentence",
+    tuple(SENTENCES),
+    "mat",
+    "Prepared sentences; their words are the tokens here.",
+    on_change=forget_own_words,
+)
 
 
 def place(key: str, title: str, default: int, help: str, words: Sequence[str]) -> int:
@@ -139,12 +195,27 @@ def in_a_model(words: Sequence[str]) -> None:
         switches = [knob.draw() for knob in (SCALED, CAUSAL, PLACED)]
         seed = NUMBERS.draw(width=150)
         st.button(
-            "New numbers", key="lookup_new", icon=":material/casino:", on_click=new_numbers,
+            "New numbers",
+            key="lookup_new",
+            icon=":material/casino:",
+            on_click=new_numbers,
             help="Initialise the model from the next seed.",
-        )  # fmt: skip
+        )
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        query = place("lookup_query", "Query: who looks", 6, "The word whose output is computed. A click on a map chooses it too.", words)  # fmt: skip
-        key = place("lookup_key", "Key: what is looked at", 2, "The word whose arithmetic is shown. A click on a map chooses it too.", words)  # fmt: skip
+        query = place(
+            "lookup_query",
+            "Query: who looks",
+            6,
+            "The word whose output is computed. A click on a map chooses it too.",
+            words,
+        )
+        key = place(
+            "lookup_key",
+            "Key: what is looked at",
+            2,
+            "The word whose arithmetic is shown. A click on a map chooses it too.",
+            words,
+        )
     with st.container(horizontal=True, vertical_alignment="center"):
         stage = STAGE.draw(label_visibility="collapsed")
         names = list(STAGES)
@@ -153,10 +224,16 @@ def in_a_model(words: Sequence[str]) -> None:
             ("Next", 1, names[-1], "arrow_forward", "N"),
         ):
             st.button(
-                label, key=f"lookup_{label.lower()}", icon=f":material/{icon}:", on_click=go, args=(step, stage),
-                disabled=stage == end, shortcut=shortcut, type="primary" if step > 0 else "secondary",
+                label,
+                key=f"lookup_{label.lower()}",
+                icon=f":material/{icon}:",
+                on_click=go,
+                args=(step, stage),
+                disabled=stage == end,
+                shortcut=shortcut,
+                type="primary" if step > 0 else "secondary",
                 help="One stage back." if step < 0 else "The next stage.",
-            )  # fmt: skip
+            )
     found = lookup.look(words, d_model, n_heads, *switches, seed)
     one = lookup.Meeting(found, head, query, key)
     line = sentence_line(words, found.weights[head, query], found.hidden[query], query)
@@ -183,7 +260,9 @@ def picture(one: lookup.Meeting, stage: str) -> Figure:
             "its position": found.place,
             "x": found.x,
         }
-        return vectors_picture(panels, words, marks=dict.fromkeys(panels, query), signs="+=", **shared)  # fmt: skip
+        return vectors_picture(
+            panels, words, marks=dict.fromkeys(panels, query), signs="+=", **shared
+        )
     if stage == "vectors":
         panels = {f"{name} = x·W_{name}": getattr(found, name)[head] for name in "qkv"}
         marks = zip(panels, (query, key, key), strict=True)
@@ -191,13 +270,27 @@ def picture(one: lookup.Meeting, stage: str) -> Figure:
     if stage == "z":
         blend = lookup.blend(found, head, query)
         return output_picture(
-            found.v[head], found.weights[head, query], found.z[head, query], words, found.hidden[query],
-            points=blend.points, at=blend.z, axes=blend.axes, outline=blend.outline, **shared,
-        )  # fmt: skip
+            found.v[head],
+            found.weights[head, query],
+            found.z[head, query],
+            words,
+            found.hidden[query],
+            points=blend.points,
+            at=blend.z,
+            axes=blend.axes,
+            outline=blend.outline,
+            **shared,
+        )
     return map_picture(
-        getattr(found, stage)[head], words, bars(one, stage),
-        stage=stage, hidden=found.hidden, query=query, key=key, **shared,
-    )  # fmt: skip
+        getattr(found, stage)[head],
+        words,
+        bars(one, stage),
+        stage=stage,
+        hidden=found.hidden,
+        query=query,
+        key=key,
+        **shared,
+    )
 
 
 def bars(one: lookup.Meeting, stage: str) -> Bars:
@@ -206,7 +299,11 @@ def bars(one: lookup.Meeting, stage: str) -> Bars:
     words, gone = found.words, found.hidden[query]
     if stage == "scores":
         return products(one)
-    values = np.where(gone, np.nan, found.weights[head, query] if stage == "weights" else found.scaled[head, query])  # fmt: skip
+    values = np.where(
+        gone,
+        np.nan,
+        found.weights[head, query] if stage == "weights" else found.scaled[head, query],
+    )
     if stage == "scaled":
         before, after = found.scores[head, query], found.scaled[head, query]
         texts = [f"{short(b)} → {short(a)}" for b, a in zip(before, after, strict=True)]
@@ -217,9 +314,18 @@ def bars(one: lookup.Meeting, stage: str) -> Bars:
         heading = f"“{words[query]}” may see {int((~gone).sum())} of {len(words)} keys"
         return Bars(heading, labels, values.tolist(), [short(x) for x in values], key)
     cells = [lookup.Meeting(found, head, query, j).cell() for j in range(len(words))]
-    labels = [f"{word}: {'hidden' if c.hidden else f'exp({short(c.scaled)}) = {number(c.power)}'}" for word, c in zip(words, cells, strict=True)]  # fmt: skip
+    labels = [
+        f"{word}: {'hidden' if c.hidden else f'exp({short(c.scaled)}) = {number(c.power)}'}"
+        for word, c in zip(words, cells, strict=True)
+    ]
     texts = ["0" if c.hidden else f"{c.weight:.3f}" for c in cells]
-    return Bars(f"each divided by their sum, {number(cells[key].total)}", labels, values.tolist(), texts, key)  # fmt: skip
+    return Bars(
+        f"each divided by their sum, {number(cells[key].total)}",
+        labels,
+        values.tolist(),
+        texts,
+        key,
+    )
 
 
 def products(one: lookup.Meeting) -> Bars:
@@ -257,29 +363,37 @@ def said(one: lookup.Meeting, stage: str) -> str:
     weights, seen = found.weights[head, query], int((~found.hidden[query]).sum())
     best = int(weights.argmax())
     if stage == "embed":
-        place = "plus one that says where it stands" if found.place.any() else "and nothing that says where it stands"  # fmt: skip
-        return f"“{asks}” becomes {found.x.shape[1]} numbers: its own vector, the same wherever the word stands, {place}."  # fmt: skip
+        place = (
+            "plus one that says where it stands"
+            if found.place.any()
+            else "and nothing that says where it stands"
+        )
+        return f"“{asks}” becomes {found.x.shape[1]} numbers: its own vector, the same wherever the word stands, {place}."
     if stage == "vectors":
-        return f"Three matrices make three vectors of {found.d_head} numbers from each x: the query asks, the key is compared with it, the value is handed over."  # fmt: skip
+        return f"Three matrices make three vectors of {found.d_head} numbers from each x: the query asks, the key is compared with it, the value is handed over."
     if stage == "scores":
-        return f"The score of “{asks}” for “{offers}” is the sum of {counted(found.d_head, 'product')}: {short(found.scores[head, query, key])}."  # fmt: skip
+        return f"The score of “{asks}” for “{offers}” is the sum of {counted(found.d_head, 'product')}: {short(found.scores[head, query, key])}."
     if stage == "scaled":
         reach = f"the scores of “{asks}” reach over {np.ptp(found.scaled[head, query]):.2f}"
         if found.scale == 1:
             return f"Nothing is divided here: {reach}."
-        return f"Divided by √d_k = √{found.d_head}, {reach} instead of {np.ptp(found.scores[head, query]):.2f}. Their order stays."  # fmt: skip
+        return f"Divided by √d_k = √{found.d_head}, {reach} instead of {np.ptp(found.scores[head, query]):.2f}. Their order stays."
     if stage == "masked":
         if seen == len(words):
             return f"Nothing is hidden from “{asks}”: it sees all {seen} keys."
-        return f"The causal mask hides the {counted(len(words) - seen, 'key')} after “{asks}”: a hugely negative number is added to the scores there."  # fmt: skip
+        return f"The causal mask hides the {counted(len(words) - seen, 'key')} after “{asks}”: a hugely negative number is added to the scores there."
     if stage == "weights":
-        even = f", where an even look would give {1 / seen:.0%}" if seen > 1 else ": it sees no other key"  # fmt: skip
-        return f"“{asks}” gives {weights[best]:.0%} of its weight to “{words[best]}”{even}. The row sums to {weights.sum():.3f}."  # fmt: skip
+        even = (
+            f", where an even look would give {1 / seen:.0%}"
+            if seen > 1
+            else ": it sees no other key"
+        )
+        return f"“{asks}” gives {weights[best]:.0%} of its weight to “{words[best]}”{even}. The row sums to {weights.sum():.3f}."
     blend = lookup.blend(found, head, query)
     return (
         f"z is a weighted mean of {counted(seen, 'value')}, so it lies in their hull from whichever side one looks. "
         f"Measured: between the smallest and the largest of them in {blend.inside} of {counted(found.d_head, 'dimension')}."
-    )  # fmt: skip
+    )
 
 
 def counted(n: int, thing: str) -> str:
@@ -294,7 +408,11 @@ def arithmetic(one: lookup.Meeting) -> None:
         rf"z = \mathrm{{softmax}}\left({root}\right) v:",
         rf"q \cdot k = \sum_i q_i k_i = {sum_of(cell.products)} = {cell.score:.2f}",
     )
-    power = r"e^{-\infty} = 0" if cell.hidden else rf"e^{{{cell.score:.2f} \times {scale:.3g}}} = e^{{{cell.scaled:.2f}}} = {lesson.tex(number(cell.power))}"  # fmt: skip
+    power = (
+        r"e^{-\infty} = 0"
+        if cell.hidden
+        else rf"e^{{{cell.score:.2f} \times {scale:.3g}}} = e^{{{cell.scaled:.2f}}} = {lesson.tex(number(cell.power))}"
+    )
     st.latex(
         rf"{power},\qquad \sum_{{\text{{keys}}}} e^{{…}} = {lesson.tex(number(cell.total))},\qquad "
         rf"\text{{weight}} = \frac{{{lesson.tex(number(cell.power))}}}{{{lesson.tex(number(cell.total))}}} = {cell.weight:.3f}\rule{{0pt}}{{4.5ex}}"
@@ -338,7 +456,11 @@ def remarks(one: lookup.Meeting) -> None:
         else:
             seen = ~found.hidden[query]
             both = seen[first] and seen[second]
-            alike = f"; every query that sees both gives them the same weight, here {found.weights[head, query, first]:.3f}" if both else ""  # fmt: skip
+            alike = (
+                f"; every query that sees both gives them the same weight, here {found.weights[head, query, first]:.3f}"
+                if both
+                else ""
+            )
             notes.append(f"{same}. Without positions its two keys are equal too{alike}.")
     for note in notes:
         st.caption(note)
@@ -356,17 +478,27 @@ def by_hand() -> None:
         count = COUNT.draw(width="content")
         names, prices = list(PRICES)[:count], tuple(map(float, list(PRICES.values())[:count]))
         angles = tuple(
-            Knob(f"lookup_key_{i + 1}", f"Key of {name}", tuple(range(0, 360, 30)), KEYS[i], f"Which way the key of {name} points, in degrees.").draw(width=230)
+            Knob(
+                f"lookup_key_{i + 1}",
+                f"Key of {name}",
+                tuple(range(0, 360, 30)),
+                KEYS[i],
+                f"Which way the key of {name} points, in degrees.",
+            ).draw(width=230)
             for i, name in enumerate(names)
-        )  # fmt: skip
+        )
     with st.container(horizontal=True, vertical_alignment="bottom"):
         angle = ANGLE.draw(width=330)
         length = LENGTH.draw(width=330)
         for label, help, way in (
             ("Sharp lookup", f"A long query along the key of {names[0]}.", (angles[0], 16)),
-            ("Blend", f"A long query between the keys of {names[0]} and {names[1]}.", (lookup.between(*angles[:2]), 16)),
+            (
+                "Blend",
+                f"A long query between the keys of {names[0]} and {names[1]}.",
+                (lookup.between(*angles[:2]), 16),
+            ),
             ("No match", "A query too short to fit any key.", (angle, 0.25)),
-        ):  # fmt: skip
+        ):
             st.button(
                 label,
                 key=f"lookup_{label.split()[0].lower()}",
@@ -377,13 +509,21 @@ def by_hand() -> None:
     answer = lookup.ask(angles, prices, float(angle), float(length))
     st.markdown(explain(answered(answer, names)), unsafe_allow_html=True)
     figure = dictionary_picture(
-        names, angles, prices, answer.weights, angle=angle, length=length, result=answer.result,
-        mean=answer.mean, **lesson.tall(345, 560),
-    )  # fmt: skip
+        names,
+        angles,
+        prices,
+        answer.weights,
+        angle=angle,
+        length=length,
+        result=answer.result,
+        mean=answer.mean,
+        **lesson.tall(345, 560),
+    )
     live_plot(figure, key="lookup_picture")
     products = " + ".join(
-        rf"{weight:.3f} \times {price:g}" for weight, price in zip(answer.weights, prices, strict=True)
-    )  # fmt: skip
+        rf"{weight:.3f} \times {price:g}"
+        for weight, price in zip(answer.weights, prices, strict=True)
+    )
     lesson.formula(
         r"z = \mathrm{softmax}\left(\frac{q\,k^\top}{\sqrt{2}}\right) v",
         rf"= {products} = {answer.result:.2f}",
@@ -406,12 +546,12 @@ def answered(answer: lookup.Answer, names: Sequence[str]) -> str:
     top, even = answer.weights[first], 1 / len(names)
     result = f"The answer is {answer.result:.2f}"
     if top < 1.4 * even:
-        return f"{result}, the mean of all values {answer.mean:.2f}: no key stands out (the best gets {top:.0%}, an even look is {even:.0%}), yet an answer comes."  # fmt: skip
+        return f"{result}, the mean of all values {answer.mean:.2f}: no key stands out (the best gets {top:.0%}, an even look is {even:.0%}), yet an answer comes."
     if answer.scores[first] <= 0:
-        return f"{result}: no key fits, all scores are 0 or below, yet {names[first]} gets {top:.0%} of the weight for being the least bad."  # fmt: skip
+        return f"{result}: no key fits, all scores are 0 or below, yet {names[first]} gets {top:.0%} of the weight for being the least bad."
     if top > 0.9:
         return f"{result}: {names[first]} gets {top:.1%} of the weight, nearly as in a dictionary."
-    return f"{result}: a blend, mostly of {names[first]} ({top:.0%}) and {names[second]} ({answer.weights[second]:.0%})."  # fmt: skip
+    return f"{result}: a blend, mostly of {names[first]} ({top:.0%}) and {names[second]} ({answer.weights[second]:.0%})."
 
 
 # --- learnt ---------------------------------------------------------------------------------
@@ -433,9 +573,13 @@ def found_keys(series: tuple[Series, ...]) -> None:
         return
     tokens = looked.key_tokens
     figure = found_picture(
-        maps, titles, tokens, looked.hidden, value=lookup.asked(tokens),
+        maps,
+        titles,
+        tokens,
+        looked.hidden,
+        value=lookup.asked(tokens),
         **lesson.tall(330, 520),
-    )  # fmt: skip
+    )
     live_plot(figure, key="lookup_found")
     st.markdown("\n".join(f"- {note}" for note in notes))
 
@@ -450,7 +594,7 @@ def learnt(frame: Frame) -> str:
     said = (
         f"asked for “{tokens[-1]}”, its last block gives “{tokens[at]}” {row[at]:.0%} of the weight (the values in the row: {others}); "
         f"it answers “{answer.tokens[0]}” with probability {answer.probabilities[0]:.2f}, {RIGHT_MARK + ' right' if answer.right else WRONG_MARK + ' wrong'}."
-    )  # fmt: skip
+    )
     if first is not last:
         said += f" In its first block each value looks at the letter before it with {lookup.tie(first.stages['weights'][0]):.0%} of its weight, on average."
     return said

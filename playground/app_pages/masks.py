@@ -36,15 +36,70 @@ def look_through_window() -> None:
     st.session_state.masks_kind = "window"
 
 
-KIND = Knob("masks_kind", "Mask", tuple(MASKS), "causal", "Causal: itself and the past. None: everything. Window: the last few, itself counted.")  # fmt: skip
-WINDOW = Knob("masks_window", "Window", masks.WINDOWS, 3, "How many places a query sees under the mask `window`, itself counted; chooses that mask.", on_change=look_through_window)  # fmt: skip
-LAYERS = Knob("masks_layers", "Blocks", tuple(range(1, masks.MOST_LAYERS + 1)), 2, "Each block looks once more: what one saw, the next one passes on.")  # fmt: skip
-LENGTH = Knob("masks_length", "Tokens", (8, 10, masks.MAX_LENGTH), 10, "The length of the row, from the task reverse.")  # fmt: skip
-PADDING = Knob("masks_padding", "Padding in this row", (0, 1, 2, 3), 0, "How many places at the end are mere filler, drawn as a dot; its keys are hidden.")  # fmt: skip
-QUERY = Knob("masks_query", "Query (an output)", tuple(range(masks.MAX_LENGTH)), 7, "Whose row is followed, on the right of the picture and below.")  # fmt: skip
-KEY = Knob("masks_key", "Key", tuple(range(masks.MAX_LENGTH)), 4, "The cell to change is the one of this query and this key.")  # fmt: skip
-POSITION = Knob("masks_position", "Positions", ("sinusoidal", "rotary", "none"), "sinusoidal", "Padding at the start moves every token to another place: some kinds of positions notice.")  # fmt: skip
-TRAINED = Knob("masks_trained", "Positions of the models to train", ("rotary", "sinusoidal"), "rotary", "How they know where a token stands; it decides how tempting the next place is.")  # fmt: skip
+KIND = Knob(
+    "masks_kind",
+    "Mask",
+    tuple(MASKS),
+    "causal",
+    "Causal: itself and the past. None: everything. Window: the last few, itself counted.",
+)
+WINDOW = Knob(
+    "masks_window",
+    "Window",
+    masks.WINDOWS,
+    3,
+    "How many places a query sees under the mask `window`, itself counted; chooses that mask.",
+    on_change=look_through_window,
+)
+LAYERS = Knob(
+    "masks_layers",
+    "Blocks",
+    tuple(range(1, masks.MOST_LAYERS + 1)),
+    2,
+    "Each block looks once more: what one saw, the next one passes on.",
+)
+LENGTH = Knob(
+    "masks_length",
+    "Tokens",
+    (8, 10, masks.MAX_LENGTH),
+    10,
+    "The length of the row, from the task reverse.",
+)
+PADDING = Knob(
+    "masks_padding",
+    "Padding in this row",
+    (0, 1, 2, 3),
+    0,
+    "How many places at the end are mere filler, drawn as a dot; its keys are hidden.",
+)
+QUERY = Knob(
+    "masks_query",
+    "Query (an output)",
+    tuple(range(masks.MAX_LENGTH)),
+    7,
+    "Whose row is followed, on the right of the picture and below.",
+)
+KEY = Knob(
+    "masks_key",
+    "Key",
+    tuple(range(masks.MAX_LENGTH)),
+    4,
+    "The cell to change is the one of this query and this key.",
+)
+POSITION = Knob(
+    "masks_position",
+    "Positions",
+    ("sinusoidal", "rotary", "none"),
+    "sinusoidal",
+    "Padding at the start moves every token to another place: some kinds of positions notice.",
+)
+TRAINED = Knob(
+    "masks_trained",
+    "Positions of the models to train",
+    ("rotary", "sinusoidal"),
+    "rotary",
+    "How they know where a token stands; it decides how tempting the next place is.",
+)
 
 
 # --- edits ------------------------------------------------------------------------------------
@@ -190,32 +245,54 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     query = QUERY.draw(places, width=330)
     key = KEY.draw(places, width=330)
     st.button(
-        "Hide it" if cells[query][key] else "Show it", key="masks_toggle", icon=":material/edit:",
-        on_click=toggle, args=(query, key, cells), help="Change the cell of this query and key; a click on the mask does the same.",
-    )  # fmt: skip
+        "Hide it" if cells[query][key] else "Show it",
+        key="masks_toggle",
+        icon=":material/edit:",
+        on_click=toggle,
+        args=(query, key, cells),
+        help="Change the cell of this query and key; a click on the mask does the same.",
+    )
     st.button(
-        "Clear the row", key="masks_clear", icon=":material/visibility_off:", on_click=change,
-        args=({(query, j): False for j in places},), help="Hide every key from this query.",
-    )  # fmt: skip
+        "Clear the row",
+        key="masks_clear",
+        icon=":material/visibility_off:",
+        on_click=change,
+        args=({(query, j): False for j in places},),
+        help="Hide every key from this query.",
+    )
     st.button(
-        "Undo", key="masks_undo", icon=":material/undo:", on_click=undo,
-        disabled=len(st.session_state[EDITS]) < 2, help="Take back the last change of the mask.",
-    )  # fmt: skip
+        "Undo",
+        key="masks_undo",
+        icon=":material/undo:",
+        on_click=undo,
+        disabled=len(st.session_state[EDITS]) < 2,
+        help="Take back the last change of the mask.",
+    )
     st.button(
-        "Undo all", key="masks_undo_all", type="tertiary", on_click=forget, disabled=not edits(),
+        "Undo all",
+        key="masks_undo_all",
+        type="tertiary",
+        on_click=forget,
+        disabled=not edits(),
         help="Back to the mask as its rule says. What is drawn by hand is not in the link.",
-    )  # fmt: skip
+    )
 verdict_place.markdown(
     explain(verdict(found, seen, window if regular else None, n_layers)), unsafe_allow_html=True
 )
 with picture_place:
     live_plot(
         mask_picture(
-            seen, found.gradient, names, edited=by_hand, output=query, key=key,
+            seen,
+            found.gradient,
+            names,
+            edited=by_hand,
+            output=query,
+            key=key,
             **lesson.tall(450, 560),
         ),
-        key="masks_picture", on_click=clicked(cells),
-    )  # fmt: skip
+        key="masks_picture",
+        on_click=clicked(cells),
+    )
 
 st.subheader("One row of the formula", anchor=False)
 added = "0" if seen[query, key] else f"({lesson.tex(f'{found.added[query, key]:.2g}')})"
@@ -232,10 +309,12 @@ live_plot(
             ("softmax", found.softmax[0, query], "weights"),
             ("weight", found.weights[0, query], "weights"),
         ],
-        names, query=query, **lesson.tall(230, 330),
+        names,
+        query=query,
+        **lesson.tall(230, 330),
     ),
     key="masks_row",
-)  # fmt: skip
+)
 st.markdown(explain(about_row(found, seen, query)), unsafe_allow_html=True)
 st.caption(
     f"Head 1 of block 1. For −∞ the code adds {masks.HIDDEN_SCORE:.2g}, half of the most negative float32: far enough "
@@ -252,11 +331,14 @@ with left:
     measured = [masks.window_reach(w) for w in masks.WINDOWS]
     live_plot(
         window_chart(
-            masks.WINDOWS, measured, masks.MAX_LENGTH, chosen=(window, n_layers) if kind == "window" else None,
+            masks.WINDOWS,
+            measured,
+            masks.MAX_LENGTH,
+            chosen=(window, n_layers) if kind == "window" else None,
             **lesson.tall(350, 440),
         ),
         key="masks_windows",
-    )  # fmt: skip
+    )
 with right:
     st.subheader("The leak, measured from outside", anchor=False)
     st.markdown(
@@ -267,10 +349,14 @@ with right:
         for name in MASKS:
             moved = masks.leak(name, window, n_layers, length)
             st.metric(
-                name, f"{moved:.2g}", border=True, help="How far a logit moves when a later token is replaced.",
-                delta="nothing gets through" if moved == 0 else "leaks", delta_arrow="off",
+                name,
+                f"{moved:.2g}",
+                border=True,
+                help="How far a logit moves when a later token is replaced.",
+                delta="nothing gets through" if moved == 0 else "leaks",
+                delta_arrow="off",
                 delta_color="green" if moved == 0 else "red",
-            )  # fmt: skip
+            )
     st.markdown(
         "A low training loss says nothing about that. When a model writes by itself, the token to look at "
         "does not exist yet: train both at the end of this page."
@@ -309,8 +395,18 @@ def after(series: tuple[Series, ...]) -> None:
     shares = [(f[0].teacher_forced, f[0].free_running) if f else (None, None) for f in last]
     with st.container(horizontal=True):
         for label, (forced, free) in zip(LINES, shares, strict=True):
-            st.metric(f"{label}: right, answer in view", _share(forced), help="Teacher-forced accuracy: each token is predicted with the right answer before it given.", border=True)  # fmt: skip
-            st.metric(f"{label}: right, on its own", _share(free), help="Free-running accuracy: the model continues from its own output, as it must in use.", border=True)  # fmt: skip
+            st.metric(
+                f"{label}: right, answer in view",
+                _share(forced),
+                help="Teacher-forced accuracy: each token is predicted with the right answer before it given.",
+                border=True,
+            )
+            st.metric(
+                f"{label}: right, on its own",
+                _share(free),
+                help="Free-running accuracy: the model continues from its own output, as it must in use.",
+                border=True,
+            )
     if all(line.views[0].status is Status.DONE for line in series) and None not in shares[1]:
         st.markdown(explain(outcome(*shares[1])), unsafe_allow_html=True)
 

@@ -31,15 +31,41 @@ MASKS = ("none", "causal")
 STEPS = 200
 EQUIVARIANT = 1e-9  # a difference below is rounding: everything is computed in float64
 
-KIND = Knob("order_kind", "Positions", KINDS, "sinusoidal", "How the model is told where a token stands.")  # fmt: skip
+KIND = Knob(
+    "order_kind", "Positions", KINDS, "sinusoidal", "How the model is told where a token stands."
+)
 WIDTH = Knob("order_d_model", "d_model", (16, 32, 64, 128), 64, "Columns of the table.")
-HEADS = Knob("order_heads", "Heads", (1, 2, 4, 8), 4, "Rotary turns the columns of a head; ALiBi has a slope for each.")  # fmt: skip
+HEADS = Knob(
+    "order_heads",
+    "Heads",
+    (1, 2, 4, 8),
+    4,
+    "Rotary turns the columns of a head; ALiBi has a slope for each.",
+)
 LENGTH = Knob("order_length", "Length", (16, 32, 64, 128), 64, "How many positions are shown.")
-PAIR = Knob("order_pair", "Pair of columns", tuple(range(64)), 4, "Two columns that share a wavelength: framed in the table, drawn as waves.")  # fmt: skip
+PAIR = Knob(
+    "order_pair",
+    "Pair of columns",
+    tuple(range(64)),
+    4,
+    "Two columns that share a wavelength: framed in the table, drawn as waves.",
+)
 HEAD = Knob("order_head", "Head", tuple(range(1, 9)), 2, "Whose bias is drawn as a map.")
-ORDER = Knob("order_shuffle", "Shuffle", tuple(order.ORDERS), "dog ↔ man", "In which order the words are read the second time.")  # fmt: skip
+ORDER = Knob(
+    "order_shuffle",
+    "Shuffle",
+    tuple(order.ORDERS),
+    "dog ↔ man",
+    "In which order the words are read the second time.",
+)
 MASK = Knob("order_mask", "Mask", MASKS, "none", "Whether a word may look at those behind it.")
-TRAINED = Knob("order_trained", "Trained on", (16, 32, 64), 32, "Characters in each text that the models learn from; they are tested on four times as many.")  # fmt: skip
+TRAINED = Knob(
+    "order_trained",
+    "Trained on",
+    (16, 32, 64),
+    32,
+    "Characters in each text that the models learn from; they are tested on four times as many.",
+)
 
 
 def beside(share: float) -> tuple[DeltaGenerator, DeltaGenerator]:
@@ -77,28 +103,58 @@ def picture(kind: str, d_model: int, n_heads: int, length: int, chosen: int) -> 
             told.bias[chosen],
             [_head_line(i, bias[middle].tolist(), chosen) for i, bias in enumerate(told.bias)],
             [_head_line(i, np.exp(-m * distance).tolist(), chosen) for i, m in enumerate(slopes)],
-            titles=(f"added to head {chosen + 1}'s scores", f"each head, seen from position {middle}", "what is left of a weight"),
-            axes=("key", "query"), fit_axis="factor on the weight",
-            alt=f"ALiBi: head {chosen + 1} loses {slopes[chosen]:.3g} of score for each step of distance.", **shared,
-        )  # fmt: skip
+            titles=(
+                f"added to head {chosen + 1}'s scores",
+                f"each head, seen from position {middle}",
+                "what is left of a weight",
+            ),
+            axes=("key", "query"),
+            fit_axis="factor on the weight",
+            alt=f"ALiBi: head {chosen + 1} loses {slopes[chosen]:.3g} of score for each step of distance.",
+            **shared,
+        )
     elif kind == "none":
         flat = [1.0] * length
         figure = order_picture(
-            told.table, [Line("nothing", told.table[:, 0].tolist(), 0)], [Line("every distance", flat, 0)],
-            titles=("added to the tokens: nothing", "over the positions", "what is left of a weight"),
-            axes=("column", "position"), fit_axis="factor on the weight", alt="No positions: zero everywhere.", **shared,
-        )  # fmt: skip
+            told.table,
+            [Line("nothing", told.table[:, 0].tolist(), 0)],
+            [Line("every distance", flat, 0)],
+            titles=(
+                "added to the tokens: nothing",
+                "over the positions",
+                "what is left of a weight",
+            ),
+            axes=("column", "position"),
+            fit_axis="factor on the weight",
+            alt="No positions: zero everywhere.",
+            **shared,
+        )
     else:
         fits = order.alike(kind, d_model, n_heads, length)
         turned = kind == "rotary"
         figure = order_picture(
-            told.table, waves_of(kind, told, chosen),
-            [Line("q·k" if turned else "p·p", fits.mean.tolist(), 2, low=fits.low.tolist(), high=fits.high.tolist())],
-            titles=("what becomes of (1, 0)" if turned else "added to the tokens", f"pair {chosen} over the positions", "equal q and k" if turned else "how alike two rows are"),
-            axes=("column of a head" if turned else "column", "position"), columns=(2 * chosen, 2 * chosen + 1),
+            told.table,
+            waves_of(kind, told, chosen),
+            [
+                Line(
+                    "q·k" if turned else "p·p",
+                    fits.mean.tolist(),
+                    2,
+                    low=fits.low.tolist(),
+                    high=fits.high.tolist(),
+                )
+            ],
+            titles=(
+                "what becomes of (1, 0)" if turned else "added to the tokens",
+                f"pair {chosen} over the positions",
+                "equal q and k" if turned else "how alike two rows are",
+            ),
+            axes=("column of a head" if turned else "column", "position"),
+            columns=(2 * chosen, 2 * chosen + 1),
             fit_axis="share of the score" if turned else "p·p, as a share of |p|²",
-            alt=f"Positions {kind}: at distance 1 the likeness is {fits.mean[1]:.2f}, at {length // 4} it is {fits.mean[length // 4]:.2f}.", **shared,
-        )  # fmt: skip
+            alt=f"Positions {kind}: at distance 1 the likeness is {fits.mean[1]:.2f}, at {length // 4} it is {fits.mean[length // 4]:.2f}.",
+            **shared,
+        )
     live_plot(figure, key="order_picture")
 
 
@@ -154,8 +210,10 @@ def formula(kind: str, d_model: int, n_heads: int, length: int, chosen: int) -> 
         )
         lesson.formula(
             says,
-            rf"\lambda_{{{chosen}}} = 2\pi\cdot 10000^{{{2 * chosen}/{width}}} = {wave:,.1f}".replace(",", "{,}"),
-        )  # fmt: skip
+            rf"\lambda_{{{chosen}}} = 2\pi\cdot 10000^{{{2 * chosen}/{width}}} = {wave:,.1f}".replace(
+                ",", "{,}"
+            ),
+        )
     elif kind == "learned":
         lesson.formula(
             r"x_p = E[\text{token}_p] + P[p],\quad P \sim N(0,\, 0.02^2),",
@@ -185,7 +243,7 @@ def noticed(found: order.Shuffled, kind: str, mask: str, wish: str) -> str:
             f"their mean (it changes by {number(found.of_mean)})."
         )
         if kind == "alibi":
-            said += " ALiBi without a mask knows distances but no directions, and read backwards all distances are the same."  # fmt: skip
+            said += " ALiBi without a mask knows distances but no directions, and read backwards all distances are the same."
         return said
     if kind == "none":
         return (
@@ -211,8 +269,11 @@ def longer(series: tuple[Series, ...]) -> None:
     with left:
         figure = beyond_chart(
             {kind: (KINDS.index(kind), found.loss) for kind, found in tests.items()},
-            trained, order.TIMES * trained, bins=trained // 8, projector=lesson.projector(),
-        )  # fmt: skip
+            trained,
+            order.TIMES * trained,
+            bins=trained // 8,
+            projector=lesson.projector(),
+        )
         live_plot(figure, key="order_beyond")
     with right:
         rows = [
@@ -295,24 +356,32 @@ st.markdown(noticed(found, kind, mask, wish))
 left, right = beside(2.2)
 with left:
     figure = shuffle_picture(
-        found.before, found.after, order.WORDS, [order.WORDS[i] for i in places],
+        found.before,
+        found.after,
+        order.WORDS,
+        [order.WORDS[i] for i in places],
         projector=lesson.projector(),
-    )  # fmt: skip
+    )
     live_plot(figure, key="order_shuffled")
 with right:
     figure = blind_chart(
         {
-            f"mask {m}": {k: order.shuffled(k, m, places, d_model, n_heads).difference for k in KINDS}
+            f"mask {m}": {
+                k: order.shuffled(k, m, places, d_model, n_heads).difference for k in KINDS
+            }
             for m in MASKS
         },
-        chosen=(f"mask {mask}", kind), projector=lesson.projector(),
-    )  # fmt: skip
+        chosen=(f"mask {mask}", kind),
+        projector=lesson.projector(),
+    )
     live_plot(figure, key="order_blind")
 SHOWN = {
-    "sinusoidal": (positions.sinusoids, positions.Sinusoidal), "learned": (positions.Learned,),
-    "none": (positions.NoPosition,), "rotary": (positions.Rotary,),
+    "sinusoidal": (positions.sinusoids, positions.Sinusoidal),
+    "learned": (positions.Learned,),
+    "none": (positions.NoPosition,),
+    "rotary": (positions.Rotary,),
     "alibi": (positions.alibi_slopes, positions.ALiBi),
-}  # fmt: skip
+}
 lesson.source(*SHOWN[kind], Embedding)
 
 st.subheader("Trained short, tested long", anchor=False)

@@ -31,29 +31,52 @@ def transport(bench: Workbench) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="transport"):
         if bench.moving:
             st.button(
-                "Pause", key="pause", type="primary", icon=":material/pause:", shortcut="P",
-                on_click=press, args=(bench.pause,), help="Rest after the present step.",
-            )  # fmt: skip
+                "Pause",
+                key="pause",
+                type="primary",
+                icon=":material/pause:",
+                shortcut="P",
+                on_click=press,
+                args=(bench.pause,),
+                help="Rest after the present step.",
+            )
         else:
             st.button(
-                "Play again" if bench.over else "Play", key="play", type="primary",
-                icon=":material/play_arrow:", shortcut="P", on_click=press, args=(bench.play,),
+                "Play again" if bench.over else "Play",
+                key="play",
+                type="primary",
+                icon=":material/play_arrow:",
+                shortcut="P",
+                on_click=press,
+                args=(bench.play,),
                 help="Begin anew from step 0." if bench.over else "Train, and watch it happen.",
-            )  # fmt: skip
+            )
         # At its end one key pressed too often would begin anew, and what was learnt would be gone.
         st.button(
-            "Step", key="step", icon=":material/skip_next:", shortcut="S",
-            disabled=bench.moving or bench.over, on_click=press, args=(bench.step,),
+            "Step",
+            key="step",
+            icon=":material/skip_next:",
+            shortcut="S",
+            disabled=bench.moving or bench.over,
+            on_click=press,
+            args=(bench.step,),
             help="One optimiser step.",
-        )  # fmt: skip
+        )
         st.button(
-            "Reset", key="reset", icon=":material/restart_alt:", on_click=press,
-            args=(bench.reset,), help="Back to before the first step: same seed, same numbers.",
-        )  # fmt: skip
+            "Reset",
+            key="reset",
+            icon=":material/restart_alt:",
+            on_click=press,
+            args=(bench.reset,),
+            help="Back to before the first step: same seed, same numbers.",
+        )
         st.button(
-            "New seed", key="new_seed", icon=":material/casino:", on_click=new_seed,
+            "New seed",
+            key="new_seed",
+            icon=":material/casino:",
+            on_click=new_seed,
             help="Other initial weights and other batches.",
-        )  # fmt: skip
+        )
         with st.popover(
             "Words", icon=":material/menu_book:", help="The paper's words, a sentence each."
         ):

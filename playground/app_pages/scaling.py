@@ -26,12 +26,41 @@ SATURATED = 0.8  # a largest weight, on average
 FLAT = 0.97  # an entropy of the weights, as a share of its maximum
 
 HEADS = Knob(
-    "scaling_heads", "Heads", (1, 2, 4, 8), 1, "With several heads d_model is wider than d_k, and dividing by √d_model is too much."
-)  # fmt: skip
-WIDTH = Knob("scaling_width", "d_k: width of a head", scaling.widths(1), 64, "How many products each score sums up.")  # fmt: skip
-SCALE = Knob("scaling_by", "Scores divided by", tuple(SCALES), "none", "√d_k is the paper's; the others are the classic mistakes.", NAMES.__getitem__)  # fmt: skip
-INIT = Knob("scaling_init", "Initialisation", tuple(INITS), "xavier", "How large W_q and W_k are at first. The claim about √d_k is one about xavier.")  # fmt: skip
-LENGTH = Knob("scaling_length", "Keys", (2, 4, 8, 16, 32, 64, 128), 16, "How many keys each query chooses from.")  # fmt: skip
+    "scaling_heads",
+    "Heads",
+    (1, 2, 4, 8),
+    1,
+    "With several heads d_model is wider than d_k, and dividing by √d_model is too much.",
+)
+WIDTH = Knob(
+    "scaling_width",
+    "d_k: width of a head",
+    scaling.widths(1),
+    64,
+    "How many products each score sums up.",
+)
+SCALE = Knob(
+    "scaling_by",
+    "Scores divided by",
+    tuple(SCALES),
+    "none",
+    "√d_k is the paper's; the others are the classic mistakes.",
+    NAMES.__getitem__,
+)
+INIT = Knob(
+    "scaling_init",
+    "Initialisation",
+    tuple(INITS),
+    "xavier",
+    "How large W_q and W_k are at first. The claim about √d_k is one about xavier.",
+)
+LENGTH = Knob(
+    "scaling_length",
+    "Keys",
+    (2, 4, 8, 16, 32, 64, 128),
+    16,
+    "How many keys each query chooses from.",
+)
 
 
 def verdict(found: scaling.Scores, usual: scaling.Scores, even: float) -> str:
@@ -61,8 +90,12 @@ def limits(init: str, d_head: int, length: int, n_heads: int) -> str:
         return f"**The claim holds here.** Undivided, the spread is {without.unscaled:.1f} and the softmax is saturated from the first step."
     return (
         f"**The claim does not hold here.** Even undivided, the spread is only {without.unscaled:.2g}"
-        + (f", not √{d_head} = {d_head**0.5:.1f}: under the `{init}` initialisation q and k are smaller than unit variance." if init != "xavier" else ": so narrow a head sums up too few products.")
-    )  # fmt: skip
+        + (
+            f", not √{d_head} = {d_head**0.5:.1f}: under the `{init}` initialisation q and k are smaller than unit variance."
+            if init != "xavier"
+            else ": so narrow a head sums up too few products."
+        )
+    )
 
 
 lesson.begin(
@@ -97,9 +130,15 @@ lines = {
     panel: {s: [getattr(x, panel) for x in row] for s, row in swept.items()} for panel in PANELS
 }
 figure = scale_sweep(
-    scaling.widths(n_heads), lines, PANELS, NAMES, chosen=d_head, references={"spread": 1.0},
-    log=("spread",), projector=lesson.projector(),
-)  # fmt: skip
+    scaling.widths(n_heads),
+    lines,
+    PANELS,
+    NAMES,
+    chosen=d_head,
+    references={"spread": 1.0},
+    log=("spread",),
+    projector=lesson.projector(),
+)
 live_plot(figure, key="scaling_sweep")
 st.caption(
     ("With one head √d_model is √d_k: their lines are one. " if n_heads == 1 else "")

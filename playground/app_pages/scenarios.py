@@ -72,7 +72,9 @@ def unusual(spec: Spec):
 def seconds(scenario: Scenario) -> float:
     """How long all runs will take together, on two cores or more."""
     correction = bench.correction
-    total = sum(estimate.seconds_per_step(s, correction) * s.training.steps for s in scenario.lineup.specs)  # fmt: skip
+    total = sum(
+        estimate.seconds_per_step(s, correction) * s.training.steps for s in scenario.lineup.specs
+    )
     return scenario.seeds * total / 2
 
 
@@ -85,10 +87,13 @@ def predict(scenario: Scenario, started: bool) -> Outcome | None:
         return expected
     says = {outcome.name: outcome.say for outcome in scenario.outcomes}
     chosen = st.radio(
-        "What will happen?", list(says), index=None, key=f"expect_{scenario.id}",
+        "What will happen?",
+        list(says),
+        index=None,
+        key=f"expect_{scenario.id}",
         format_func=says.get,
         help="Commit yourself before anything moves; nobody keeps a record of it.",
-    )  # fmt: skip
+    )
     return next((outcome for outcome in scenario.outcomes if outcome.name == chosen), None)
 
 
@@ -119,27 +124,44 @@ def transport(scenario: Scenario, expected: Outcome | None, started: bool, over:
     with st.container(horizontal=True, vertical_alignment="center", key="scenario_transport"):
         if started and compared.live:
             st.button(
-                "Pause", key="pause_scenario", type="primary", icon=":material/pause:",
-                shortcut="P", on_click=compared.pause, help="Rest after the present step.",
-            )  # fmt: skip
+                "Pause",
+                key="pause_scenario",
+                type="primary",
+                icon=":material/pause:",
+                shortcut="P",
+                on_click=compared.pause,
+                help="Rest after the present step.",
+            )
         elif not over:
             st.button(
-                "Go on" if started else "Play", key="play_scenario", type="primary",
-                icon=":material/play_arrow:", shortcut="P", disabled=not free,
+                "Go on" if started else "Play",
+                key="play_scenario",
+                type="primary",
+                icon=":material/play_arrow:",
+                shortcut="P",
+                disabled=not free,
                 on_click=compared.play if started else play,
                 args=() if started else (scenario, expected),
                 help="Train all of them at once." if free else "Choose what you expect first.",
-            )  # fmt: skip
+            )
         if started:
             st.button(
-                "Start again", key="reset_scenario", icon=":material/restart_alt:",
-                on_click=reset, args=(scenario,), help="Forget these runs and the prediction.",
-            )  # fmt: skip
+                "Start again",
+                key="reset_scenario",
+                icon=":material/restart_alt:",
+                on_click=reset,
+                args=(scenario,),
+                help="Forget these runs and the prediction.",
+            )
         elif not free:
             st.button(
-                "Skip the prediction", key="skip", type="tertiary", on_click=skip,
-                args=(scenario,), help="Play without having said what you expect.",
-            )  # fmt: skip
+                "Skip the prediction",
+                key="skip",
+                type="tertiary",
+                on_click=skip,
+                args=(scenario,),
+                help="Play without having said what you expect.",
+            )
 
 
 # --- what comes out -------------------------------------------------------------------------
@@ -231,15 +253,21 @@ def take(scenario: Scenario, page: str) -> None:
 def onwards(scenario: Scenario) -> None:
     with st.container(horizontal=True, key="onwards"):
         st.button(
-            "Take it into the Playground", key="to_playground", icon=":material/play_circle:",
-            on_click=take, args=(scenario, PLAYGROUND),
+            "Take it into the Playground",
+            key="to_playground",
+            icon=":material/play_circle:",
+            on_click=take,
+            args=(scenario, PLAYGROUND),
             help="Set the knobs to the base of this scenario.",
-        )  # fmt: skip
+        )
         st.button(
-            "Take it into Compare", key="to_compare", icon=":material/compare_arrows:",
-            on_click=take, args=(scenario, COMPARE),
+            "Take it into Compare",
+            key="to_compare",
+            icon=":material/compare_arrows:",
+            on_click=take,
+            args=(scenario, COMPARE),
             help="Set the knobs to the base and the variants to these.",
-        )  # fmt: skip
+        )
 
 
 def start() -> None:
@@ -260,9 +288,15 @@ compared: Comparison = st.session_state.setdefault("rehearsal", Comparison(bench
 start()
 with st.session_state.head.container(horizontal=True, vertical_alignment="bottom"):
     name = st.selectbox(
-        "Scenario", list(found), index=None, placeholder="all of them", key="scenario",
-        bind="query-params", width=320, help="Clear it to see all of them.",
-    )  # fmt: skip
+        "Scenario",
+        list(found),
+        index=None,
+        placeholder="all of them",
+        key="scenario",
+        bind="query-params",
+        width=320,
+        help="Clear it to see all of them.",
+    )
     if name is not None:
         st.button("All scenarios", key="all", icon=":material/apps:", on_click=choose, args=(None,))
 if name is None:
@@ -278,9 +312,11 @@ st.session_state.strange = None
 describe(scenario)
 started = compared.lineup == scenario.lineup
 active = started and compared.live
-over = started and not active and all(
-    view.status in ENDED for line in compared.series() for view in line.views
-)  # fmt: skip
+over = (
+    started
+    and not active
+    and all(view.status in ENDED for line in compared.series() for view in line.views)
+)
 expected = predict(scenario, started)
 transport(scenario, expected, started, over)
 if refused := st.session_state.pop("refused", None):

@@ -33,30 +33,111 @@ from playground.view import Status
 FAST, SLOW = 0.9, 1.1  # a step that takes less, or more, than so many times the fp32 one
 FEW = 0.02  # a share that is hardly worth the trouble
 
-WHICH = Knob("tricks_which", "Which trick", ("Warmup", "Clipping", "Tying", "Precision"), "Warmup", "One trick at a time: its picture, its formula, its code and its effect.")  # fmt: skip
+WHICH = Knob(
+    "tricks_which",
+    "Which trick",
+    ("Warmup", "Clipping", "Tying", "Precision"),
+    "Warmup",
+    "One trick at a time: its picture, its formula, its code and its effect.",
+)
 
-STEPS = Knob("tricks_steps", "Steps in all", (100, 200, 300), 200, "How long the training is; the cosine ends there.")  # fmt: skip
-WARMUP = Knob("tricks_warmup", "Warmup steps", (0, 10, 30, 50, 100, 150), 50, "Over how many steps the learning rate rises to its peak.")  # fmt: skip
-PEAK = Knob("tricks_peak", "Peak learning rate", (0.001, 0.003, 0.01, 0.03), 0.01, "The highest learning rate; 0.001 is the usual one here.")  # fmt: skip
-DECAY = Knob("tricks_decay", "Then", ("constant", "cosine"), "constant", "What the learning rate does after the warmup.")  # fmt: skip
+STEPS = Knob(
+    "tricks_steps",
+    "Steps in all",
+    (100, 200, 300),
+    200,
+    "How long the training is; the cosine ends there.",
+)
+WARMUP = Knob(
+    "tricks_warmup",
+    "Warmup steps",
+    (0, 10, 30, 50, 100, 150),
+    50,
+    "Over how many steps the learning rate rises to its peak.",
+)
+PEAK = Knob(
+    "tricks_peak",
+    "Peak learning rate",
+    (0.001, 0.003, 0.01, 0.03),
+    0.01,
+    "The highest learning rate; 0.001 is the usual one here.",
+)
+DECAY = Knob(
+    "tricks_decay",
+    "Then",
+    ("constant", "cosine"),
+    "constant",
+    "What the learning rate does after the warmup.",
+)
 
-CLIP = Knob("tricks_clip", "Clip at", (0.1, 0.3, 1.0, 3.0, 10.0), 1.0, "A longer gradient is shortened to this length.", "{:g}".format)  # fmt: skip
-OPTIMIZER = Knob("tricks_optimizer", "Optimiser", ("sgd", "adamw"), "sgd", "AdamW bounds its steps by itself; plain gradient descent does not.")  # fmt: skip
-RATE = Knob("tricks_rate", "Learning rate", (0.001, 0.01, 0.03, 0.1, 0.3), 0.1, "The same for both runs.", "{:g}".format)  # fmt: skip
-NORM = Knob("tricks_norm", "LayerNorm", ("none", "post", "pre"), "none", "Without LayerNorm gradients get long.")  # fmt: skip
+CLIP = Knob(
+    "tricks_clip",
+    "Clip at",
+    (0.1, 0.3, 1.0, 3.0, 10.0),
+    1.0,
+    "A longer gradient is shortened to this length.",
+    "{:g}".format,
+)
+OPTIMIZER = Knob(
+    "tricks_optimizer",
+    "Optimiser",
+    ("sgd", "adamw"),
+    "sgd",
+    "AdamW bounds its steps by itself; plain gradient descent does not.",
+)
+RATE = Knob(
+    "tricks_rate",
+    "Learning rate",
+    (0.001, 0.01, 0.03, 0.1, 0.3),
+    0.1,
+    "The same for both runs.",
+    "{:g}".format,
+)
+NORM = Knob(
+    "tricks_norm",
+    "LayerNorm",
+    ("none", "post", "pre"),
+    "none",
+    "Without LayerNorm gradients get long.",
+)
 
-WIDTH = Knob("tricks_width", "d_model", (32, 64, 128, 256, 512, 768), 64, "Width of the model, and of each row of the tables.")  # fmt: skip
-LAYERS = Knob("tricks_layers", "Blocks", (1, 2, 4, 6, 12), 2, "How many blocks are stacked.")  # fmt: skip
-VOCABULARY = Knob("tricks_vocabulary", "Vocabulary", (12, 100, 1000, 10_000, 50_257), 1000, "How many rows each table has; 50,257 in GPT-2.")  # fmt: skip
+WIDTH = Knob(
+    "tricks_width",
+    "d_model",
+    (32, 64, 128, 256, 512, 768),
+    64,
+    "Width of the model, and of each row of the tables.",
+)
+LAYERS = Knob("tricks_layers", "Blocks", (1, 2, 4, 6, 12), 2, "How many blocks are stacked.")
+VOCABULARY = Knob(
+    "tricks_vocabulary",
+    "Vocabulary",
+    (12, 100, 1000, 10_000, 50_257),
+    1000,
+    "How many rows each table has; 50,257 in GPT-2.",
+)
 TEXTS = {
     "reverse": ({}, 300),
     "Python's documentation": ({"source": "docs"}, 200),
     "a small grammar": ({"source": "grammar"}, 200),
 }
-TASK = Knob("tricks_task", "Train on", tuple(TEXTS), "reverse", "What the two models are to learn.")  # fmt: skip
+TASK = Knob("tricks_task", "Train on", tuple(TEXTS), "reverse", "What the two models are to learn.")
 
-SIZE = Knob("tricks_size", "d_model", (32, 64, 128, 256, 512), 64, "Width of the model: the larger its matrices, the more a short number type can gain.")  # fmt: skip
-LOSS_SCALE = Knob("tricks_scale", "Loss times", (1, 2**8, 2**16, 2**24), 1, "The loss, and with it every gradient, is multiplied by this before the way back.", lambda n: f"{n:,}")  # fmt: skip
+SIZE = Knob(
+    "tricks_size",
+    "d_model",
+    (32, 64, 128, 256, 512),
+    64,
+    "Width of the model: the larger its matrices, the more a short number type can gain.",
+)
+LOSS_SCALE = Knob(
+    "tricks_scale",
+    "Loss times",
+    (1, 2**8, 2**16, 2**24),
+    1,
+    "The loss, and with it every gradient, is multiplied by this before the way back.",
+    lambda n: f"{n:,}",
+)
 
 
 def picture(figure) -> None:
@@ -175,7 +256,11 @@ def warmup() -> None:
             figure = schedule_picture(taken, total_steps=steps, width=760, **lesson.tall(240, 330))
             live_plot(figure, key="tricks_rates")
 
-    change = tuple((name, value) for name, value in (("warmup", length), ("schedule", decay)) if value != getattr(flat, name))  # fmt: skip
+    change = tuple(
+        (name, value)
+        for name, value in (("warmup", length), ("schedule", decay))
+        if value != getattr(flat, name)
+    )
     train(
         "warmup",
         f"Six blocks learn to reverse ten symbols at a peak of {peak:g}: with LayerNorm after each sub-layer (post-norm, as in "
@@ -233,9 +318,10 @@ def clipping() -> None:
         with right:
             if len(norms.get(clipped, ())):
                 st.metric(
-                    "Steps clipped", f"{shares[clipped]:.0%}",
+                    "Steps clipped",
+                    f"{shares[clipped]:.0%}",
                     help=f"Share of the steps of the run {clipped} whose gradient was longer, before clipping.",
-                )  # fmt: skip
+                )
 
     train(
         "clipping",
@@ -310,9 +396,12 @@ def precision() -> None:
         width = SIZE.draw()
         scale = LOSS_SCALE.draw()
         asked = st.button(
-            "Measure", key="tricks_measure", type="primary", icon=":material/timer:",
+            "Measure",
+            key="tricks_measure",
+            type="primary",
+            icon=":material/timer:",
             help=f"Time real training steps in every precision, in turns, on {device.words.partition(':')[0]}: a few seconds.",
-        )  # fmt: skip
+        )
     found = tricks.gradients(width, float(scale))
     if asked:
         with st.spinner("Training in turns …"):
@@ -385,11 +474,17 @@ def speed(ratio: float) -> str:
 
 
 CLAIMS = {
-    "Warmup": (warmup, "Start with a low learning rate, let it rise, then let it fall: without a warmup training breaks down."),
+    "Warmup": (
+        warmup,
+        "Start with a low learning rate, let it rise, then let it fall: without a warmup training breaks down.",
+    ),
     "Clipping": (clipping, "Clip the gradient at 1.0, so that one bad batch cannot ruin the run."),
     "Tying": (tying, "Use one table for input and output: it saves parameters, and costs nothing."),
-    "Precision": (precision, "Mixed precision is a free 2×: half the bits, twice the speed, the same loss."),
-}  # fmt: skip
+    "Precision": (
+        precision,
+        "Mixed precision is a free 2×: half the bits, twice the speed, the same loss.",
+    ),
+}
 
 # The claim stands above the choice, and changes with it.
 chosen = st.session_state.get(WHICH.key, st.query_params.get(WHICH.key))

@@ -78,8 +78,10 @@ def cost_picture(
     alt = []
     layout: dict[str, Any] = {
         "margin": {"l": 12, "r": 12, "t": 2 * size.font + 8, "b": 12},
-        "bargap": 0.28, "showlegend": False, "annotations": [],
-    }  # fmt: skip
+        "bargap": 0.28,
+        "showlegend": False,
+        "annotations": [],
+    }
     middle = 0.36 if projector else 0.24  # of the width: the names of the parts
     furthest = ROOM * max(
         max(counts.values()) / max(sum(counts.values()), 1) for counts in sides.values()
@@ -95,44 +97,73 @@ def cost_picture(
         ]
         data.append(
             {
-                "type": "bar", "orientation": "h", "x": finite(shares), "y": names,
-                "xaxis": f"x{suffix}", "yaxis": f"y{suffix}", "text": words,
-                "textposition": "outside", "cliponaxis": False, "textfont": {"size": size.font, "color": TEXT},
+                "type": "bar",
+                "orientation": "h",
+                "x": finite(shares),
+                "y": names,
+                "xaxis": f"x{suffix}",
+                "yaxis": f"y{suffix}",
+                "text": words,
+                "textposition": "outside",
+                "cliponaxis": False,
+                "textfont": {"size": size.font, "color": TEXT},
                 "marker": {"color": [PART_COLOURS[part] for part in parts]},
                 "customdata": [f"{counts[part]:,}" for part in parts],
                 "hovertemplate": f"%{{y}}<br><b>%{{customdata}}</b> {side}<extra></extra>",
                 "name": side,
             }
-        )  # fmt: skip
+        )
         domain = [0, 0.5 - middle / 2] if i == 0 else [0.5 + middle / 2, 1]
         layout[f"xaxis{suffix}"] = {
-            "domain": domain, "anchor": f"y{suffix}", "visible": False, "fixedrange": True,
+            "domain": domain,
+            "anchor": f"y{suffix}",
+            "visible": False,
+            "fixedrange": True,
             "range": [furthest, 0] if i == 0 else [0, furthest],
-        }  # fmt: skip
+        }
         layout[f"yaxis{suffix}"] = {
-            "anchor": f"x{suffix}", "showticklabels": False, "fixedrange": True,
-            "categoryorder": "array", "categoryarray": names, "side": "right" if i == 0 else "left",
-            "showline": True, "linecolor": GRID, "ticks": "", "showgrid": False,
-        }  # fmt: skip
+            "anchor": f"x{suffix}",
+            "showticklabels": False,
+            "fixedrange": True,
+            "categoryorder": "array",
+            "categoryarray": names,
+            "side": "right" if i == 0 else "left",
+            "showline": True,
+            "linecolor": GRID,
+            "ticks": "",
+            "showgrid": False,
+        }
         heading = "parameters" if i == 0 else "floating-point operations"
         layout["annotations"].append(
             {
-                "text": f"<b>{short(total)}</b> {heading}", "xref": f"x{suffix} domain", "yref": "paper",
-                "x": 1 - i, "y": 1, "xanchor": "right" if i == 0 else "left", "yanchor": "bottom",
-                "showarrow": False, "font": {"size": size.font, "color": TEXT},
+                "text": f"<b>{short(total)}</b> {heading}",
+                "xref": f"x{suffix} domain",
+                "yref": "paper",
+                "x": 1 - i,
+                "y": 1,
+                "xanchor": "right" if i == 0 else "left",
+                "yanchor": "bottom",
+                "showarrow": False,
+                "font": {"size": size.font, "color": TEXT},
             }
-        )  # fmt: skip
+        )
         largest = max(counts, key=counts.get)
         alt.append(
             f"Of {total:,} {side}, {PART_NAMES[largest]} has most: {counts[largest] / total:.0%}."
         )
     layout["annotations"] += [
         {
-            "text": name, "xref": "paper", "yref": "y", "x": 0.5, "y": name, "xanchor": "center",
-            "showarrow": False, "font": {"size": size.font, "color": TEXT},
+            "text": name,
+            "xref": "paper",
+            "yref": "y",
+            "x": 0.5,
+            "y": name,
+            "xanchor": "center",
+            "showarrow": False,
+            "font": {"size": size.font, "color": TEXT},
         }
         for name in names
-    ]  # fmt: skip
+    ]
     return {"data": data, "layout": base_layout(" ".join(alt), height, projector, "costs") | layout}
 
 
@@ -168,67 +199,151 @@ def length_picture(
         f"Share of the operations by part over the length. q·k and weights·v grow from "
         f"{products[0]:.1%} at {lengths[0]} tokens to {products[-1]:.0%} at {lengths[-1]:,}; "
         f"half {at}{beyond}.",
-        height, projector, "lengths",
-    )  # fmt: skip
+        height,
+        projector,
+        "lengths",
+    )
     order = ["products", *(part for part in shares if part != "products")]
     powers = range(math.ceil(math.log2(lengths[0])), int(math.log2(lengths[-1])) + 1)
     ticks = [2**i for i in powers][:: 2 if projector else 1]
     layout |= {
-        "margin": {"l": 4 * size.font, "r": 2 * size.font, "t": 2 * size.font, "b": round(3.2 * size.font)},
-        "showlegend": False, "hovermode": "x unified",
-        "xaxis": {"type": "log", "range": [math.log10(lengths[0]), math.log10(lengths[-1])], "tickvals": ticks, "ticktext": [f"{n:,}" for n in ticks], "title": {"text": "length of the sequence", "standoff": 8}, "zeroline": False, "showgrid": False, "unifiedhovertitle": {"text": "%{x:,} tokens"}},
-        "yaxis": {"range": [0, 1], "tickformat": ".0%", "dtick": 0.25, "title": {"text": "share of the operations"}, "gridcolor": GRID, "zeroline": False, "fixedrange": True},
-        "annotations": [], "shapes": [],
-    }  # fmt: skip
+        "margin": {
+            "l": 4 * size.font,
+            "r": 2 * size.font,
+            "t": 2 * size.font,
+            "b": round(3.2 * size.font),
+        },
+        "showlegend": False,
+        "hovermode": "x unified",
+        "xaxis": {
+            "type": "log",
+            "range": [math.log10(lengths[0]), math.log10(lengths[-1])],
+            "tickvals": ticks,
+            "ticktext": [f"{n:,}" for n in ticks],
+            "title": {"text": "length of the sequence", "standoff": 8},
+            "zeroline": False,
+            "showgrid": False,
+            "unifiedhovertitle": {"text": "%{x:,} tokens"},
+        },
+        "yaxis": {
+            "range": [0, 1],
+            "tickformat": ".0%",
+            "dtick": 0.25,
+            "title": {"text": "share of the operations"},
+            "gridcolor": GRID,
+            "zeroline": False,
+            "fixedrange": True,
+        },
+        "annotations": [],
+        "shapes": [],
+    }
     data = []
     below = np.zeros(len(lengths))
     for part in order:
         values = np.asarray(shares[part], dtype=np.float64)
         data.append(
             {
-                "type": "scatter", "x": list(lengths), "y": finite(values), "stackgroup": "all", "mode": "lines",
-                "line": {"width": size.line if part == "products" else 0, "color": PART_COLOURS[part]},
-                "fillcolor": _see_through(PART_COLOURS[part]), "name": escape(PART_NAMES[part]),
+                "type": "scatter",
+                "x": list(lengths),
+                "y": finite(values),
+                "stackgroup": "all",
+                "mode": "lines",
+                "line": {
+                    "width": size.line if part == "products" else 0,
+                    "color": PART_COLOURS[part],
+                },
+                "fillcolor": _see_through(PART_COLOURS[part]),
+                "name": escape(PART_NAMES[part]),
                 "hovertemplate": "%{y:.1%}",
             }
-        )  # fmt: skip
+        )
         widest = int(np.argmax(values))
         if values[widest] > ROOM_FOR_NAME:
             side = "left" if widest == 0 else "right" if widest == len(lengths) - 1 else "center"
             layout["annotations"].append(
                 {
-                    "text": escape(PART_NAMES[part]), "xref": "x", "yref": "y",
-                    "x": math.log10(lengths[widest]), "y": below[widest] + LOW * values[widest],
-                    "xanchor": side, "xshift": {"left": 8, "right": -8}.get(side, 0),
-                    "showarrow": False, "font": {"size": size.font, "color": TEXT},
+                    "text": escape(PART_NAMES[part]),
+                    "xref": "x",
+                    "yref": "y",
+                    "x": math.log10(lengths[widest]),
+                    "y": below[widest] + LOW * values[widest],
+                    "xanchor": side,
+                    "xshift": {"left": 8, "right": -8}.get(side, 0),
+                    "showarrow": False,
+                    "font": {"size": size.font, "color": TEXT},
                 }
-            )  # fmt: skip
+            )
         below = below + values
     layout["shapes"] += [
-        {"type": "line", "xref": "x", "yref": "paper", "x0": length, "x1": length, "y0": 0, "y1": 1, "line": {"color": TEXT, "width": size.line, "dash": "dot"}},
-        {"type": "line", "xref": "x domain", "yref": "y", "x0": 0, "x1": 1, "y0": 0.5, "y1": 0.5, "line": {"color": TEXT, "width": size.thin, "dash": "longdash"}},
-    ]  # fmt: skip
+        {
+            "type": "line",
+            "xref": "x",
+            "yref": "paper",
+            "x0": length,
+            "x1": length,
+            "y0": 0,
+            "y1": 1,
+            "line": {"color": TEXT, "width": size.line, "dash": "dot"},
+        },
+        {
+            "type": "line",
+            "xref": "x domain",
+            "yref": "y",
+            "x0": 0,
+            "x1": 1,
+            "y0": 0.5,
+            "y1": 0.5,
+            "line": {"color": TEXT, "width": size.thin, "dash": "longdash"},
+        },
+    ]
     if inside:
         data.append(
             {
-                "type": "scatter", "x": [crossing], "y": [0.5], "mode": "markers", "showlegend": False, "hoverinfo": "skip",
-                "marker": {"size": 2 * size.marker, "symbol": "circle-open", "color": TEXT, "line": {"width": size.line}},
+                "type": "scatter",
+                "x": [crossing],
+                "y": [0.5],
+                "mode": "markers",
+                "showlegend": False,
+                "hoverinfo": "skip",
+                "marker": {
+                    "size": 2 * size.marker,
+                    "symbol": "circle-open",
+                    "color": TEXT,
+                    "line": {"width": size.line},
+                },
             }
-        )  # fmt: skip
+        )
     layout["annotations"].append(
         {
-            "text": f"q·k and weights·v are half {at}{beyond}", "xref": "paper", "yref": "paper", "x": 0, "y": 1,
-            "xanchor": "left", "yanchor": "bottom", "showarrow": False, "font": {"size": size.font, "color": TEXT},
+            "text": f"q·k and weights·v are half {at}{beyond}",
+            "xref": "paper",
+            "yref": "paper",
+            "x": 0,
+            "y": 1,
+            "xanchor": "left",
+            "yanchor": "bottom",
+            "showarrow": False,
+            "font": {"size": size.font, "color": TEXT},
         }
-    )  # fmt: skip
+    )
     if counted is not None:
         data.append(
             {
-                "type": "scatter", "x": [length], "y": [counted], "mode": "markers", "showlegend": False, "name": "counted",
-                "marker": {"size": 2 * size.marker, "symbol": "x-thin", "color": TEXT, "line": {"width": size.line, "color": TEXT}},
+                "type": "scatter",
+                "x": [length],
+                "y": [counted],
+                "mode": "markers",
+                "showlegend": False,
+                "name": "counted",
+                "marker": {
+                    "size": 2 * size.marker,
+                    "symbol": "x-thin",
+                    "color": TEXT,
+                    "line": {"width": size.line, "color": TEXT},
+                },
                 "hovertemplate": "counted %{y:.1%}",
             }
-        )  # fmt: skip
+        )
     return {"data": data, "layout": layout}
 
 
@@ -253,9 +368,16 @@ def influence_maps(
     largest = values.max(axis=(1, 2), keepdims=True)
     places = [str(i + 1) for i in range(values.shape[2])]
     figure = attention_maps(
-        values / np.where(largest > 0, largest, 1), places, places, hidden=values == 0,
-        titles=list(maps), columns=len(maps), width=width, height=height, projector=projector,
-    )  # fmt: skip
+        values / np.where(largest > 0, largest, 1),
+        places,
+        places,
+        hidden=values == 0,
+        titles=list(maps),
+        columns=len(maps),
+        width=width,
+        height=height,
+        projector=projector,
+    )
     layout = figure["layout"]
     layout["uirevision"] = f"influence {values.shape}"
     layout["coloraxis"]["colorbar"]["title"]["text"] = "how far the output moves, of the furthest"
@@ -304,37 +426,84 @@ def activation_picture(
     )
     layout |= {
         "margin": {"l": 4 * size.font, "r": 12, "t": 2 * size.font, "b": round(3.4 * size.font)},
-        "barmode": "overlay", "bargap": 0.0,
+        "barmode": "overlay",
+        "bargap": 0.0,
         "legend": {"x": 0.02, "y": 0.98, "font": {"size": size.font}},
-        "xaxis": {"domain": [0, 0.4], "title": {"text": "into the activation"}, "gridcolor": GRID, "zeroline": True, "zerolinecolor": MUTED},
-        "yaxis": {"title": {"text": "out"}, "gridcolor": GRID, "zeroline": True, "zerolinecolor": MUTED},
-        "xaxis2": {"domain": [0.52, 1], "anchor": "y2", "title": {"text": "hidden activation"}, "gridcolor": GRID, "zeroline": False, "range": [edges[0], edges[-1]]},
-        "yaxis2": {"anchor": "x2", "type": "log", "title": {"text": "share of them"}, "tickformat": "~%", "dtick": 1, "range": [-3.5, 0], "gridcolor": GRID, "fixedrange": True},
+        "xaxis": {
+            "domain": [0, 0.4],
+            "title": {"text": "into the activation"},
+            "gridcolor": GRID,
+            "zeroline": True,
+            "zerolinecolor": MUTED,
+        },
+        "yaxis": {
+            "title": {"text": "out"},
+            "gridcolor": GRID,
+            "zeroline": True,
+            "zerolinecolor": MUTED,
+        },
+        "xaxis2": {
+            "domain": [0.52, 1],
+            "anchor": "y2",
+            "title": {"text": "hidden activation"},
+            "gridcolor": GRID,
+            "zeroline": False,
+            "range": [edges[0], edges[-1]],
+        },
+        "yaxis2": {
+            "anchor": "x2",
+            "type": "log",
+            "title": {"text": "share of them"},
+            "tickformat": "~%",
+            "dtick": 1,
+            "range": [-3.5, 0],
+            "gridcolor": GRID,
+            "fixedrange": True,
+        },
         "annotations": [
-            {"text": f"exactly 0: {escape(said)}", "xref": "x2 domain", "yref": "y2 domain", "x": 0.5, "y": 1, "yanchor": "bottom", "showarrow": False, "font": {"size": size.font, "color": TEXT}}
+            {
+                "text": f"exactly 0: {escape(said)}",
+                "xref": "x2 domain",
+                "yref": "y2 domain",
+                "x": 0.5,
+                "y": 1,
+                "yanchor": "bottom",
+                "showarrow": False,
+                "font": {"size": size.font, "color": TEXT},
+            }
         ],
-    }  # fmt: skip
+    }
     data = []
     for i, (name, y) in enumerate(curves.items()):
         common = {"name": escape(name), "legendgroup": name}
         line = {"color": ACTIVATION_COLOURS[i], "width": size.line, "dash": dash(i)}
         data.append(
-            common | {
-                "type": "scatter", "x": finite(x), "y": finite(y), "mode": "lines",
+            common
+            | {
+                "type": "scatter",
+                "x": finite(x),
+                "y": finite(y),
+                "mode": "lines",
                 "line": line,
                 "hovertemplate": "%{x:.2f} → %{y:.3f}",
             }
-        )  # fmt: skip
+        )
         values = np.asarray(hidden[name]).ravel()
         counts, _ = np.histogram(values, edges)
         data.append(
-            common | {
-                "type": "scatter", "x": finite(np.repeat(edges, 2)[1:-1]), "y": _positive(np.repeat(counts / values.size, 2)),
-                "xaxis": "x2", "yaxis": "y2", "mode": "lines", "showlegend": False,
+            common
+            | {
+                "type": "scatter",
+                "x": finite(np.repeat(edges, 2)[1:-1]),
+                "y": _positive(np.repeat(counts / values.size, 2)),
+                "xaxis": "x2",
+                "yaxis": "y2",
+                "mode": "lines",
+                "showlegend": False,
                 "line": line,
                 "hovertemplate": "around %{x:.2f}: %{y:.2%}",
             }
-        )  # fmt: skip
+        )
     return {"data": data, "layout": layout}
 
 

@@ -98,9 +98,15 @@ def comparison_chart(
     """
     steps = [int(step) for band in bands for step in band.steps[-1:]]
     figure = loss_chart(
-        [], chance=chance, floor=floor, log=log, total_steps=max([total_steps or 0, *steps]),
-        width=width, height=height, projector=projector,
-    )  # fmt: skip
+        [],
+        chance=chance,
+        floor=floor,
+        log=log,
+        total_steps=max([total_steps or 0, *steps]),
+        width=width,
+        height=height,
+        projector=projector,
+    )
     layout = figure["layout"]
     layout["meta"]["alt"] = _bands_alt(bands, chance, floor)
     layout["uirevision"] = f"comparison {log}"
@@ -308,10 +314,17 @@ def attention_side_by_side(
     count = len(values)
     columns = None if height else count if count <= 4 else -(-count // 2)
     figure = attention_maps(
-        values, query_tokens, key_tokens, stage=stage, hidden=both,
+        values,
+        query_tokens,
+        key_tokens,
+        stage=stage,
+        hidden=both,
         titles=[*titles, "difference"] if pair else titles,
-        columns=columns, width=width, height=height, projector=projector,
-    )  # fmt: skip
+        columns=columns,
+        width=width,
+        height=height,
+        projector=projector,
+    )
     layout = figure["layout"]
     layout["uirevision"] = f"beside {values.shape} {pair}"
     if pair:

@@ -35,9 +35,17 @@ AXIS = (1e-3, 1e1)  # a panel shows at least these sizes, so that little things 
 
 # Rows of the wiring, from below: where each piece stands. Absent ones leave their place empty.
 ROWS = {
-    "in": 0, "before": 1, "attention": 2, "add": 3, "after": 4,
-    "before2": 5, "ffn": 6, "add2": 7, "after2": 8, "out": 9,
-}  # fmt: skip
+    "in": 0,
+    "before": 1,
+    "attention": 2,
+    "add": 3,
+    "after": 4,
+    "before2": 5,
+    "ffn": 6,
+    "add2": 7,
+    "after2": 8,
+    "out": 9,
+}
 
 
 # --- the wiring ------------------------------------------------------------------------------
@@ -52,12 +60,18 @@ def wiring_picture(
         norm: `post`, `pre` or `none`.
     """
     size = sizes(projector)
-    around = {"post": "after the addition" if residual else "after it", "pre": "before it", "none": "nowhere"}[norm]  # fmt: skip
+    around = {
+        "post": "after the addition" if residual else "after it",
+        "pre": "before it",
+        "none": "nowhere",
+    }[norm]
     layout = base_layout(
         f"One block: attention, then feed-forward, {'each with a way around it' if residual else 'without a way around them'}. "
         f"LayerNorm stands {around}.",
-        height, projector, "wiring",
-    )  # fmt: skip
+        height,
+        projector,
+        "wiring",
+    )
     layout |= {
         "margin": {"l": 4, "r": 4, "t": 4, "b": 4},
         "xaxis": {"range": [-1.75, 1.25], "visible": False, "fixedrange": True},
@@ -88,45 +102,90 @@ def wiring_picture(
         notes.append(
             _text("+", 0, ROWS["add"], size) | {"font": {"size": size.font, "color": WITH}}
         )
-        notes.append(_text("+", 0, ROWS["add2"], size) | {"font": {"size": size.font, "color": WITH}})  # fmt: skip
+        notes.append(
+            _text("+", 0, ROWS["add2"], size) | {"font": {"size": size.font, "color": WITH}}
+        )
     layout |= {"shapes": shapes, "annotations": notes}
-    corners = {"type": "scatter", "x": [-1.75, 1.25], "y": [0, 9], "mode": "markers", "marker": {"opacity": 0}, "hoverinfo": "skip"}  # fmt: skip
+    corners = {
+        "type": "scatter",
+        "x": [-1.75, 1.25],
+        "y": [0, 9],
+        "mode": "markers",
+        "marker": {"opacity": 0},
+        "hoverinfo": "skip",
+    }
     return {"data": [corners], "layout": layout}
 
 
 def _box(text: str, row: str, colour: str, shapes: list, notes: list, size: Sizes) -> float:
     y = ROWS[row]
     shapes.append(
-        {"type": "rect", "x0": -0.9, "x1": 0.9, "y0": y - 0.34, "y1": y + 0.34, "fillcolor": HIDDEN, "line": {"color": colour, "width": size.line}, "layer": "below"}
-    )  # fmt: skip
+        {
+            "type": "rect",
+            "x0": -0.9,
+            "x1": 0.9,
+            "y0": y - 0.34,
+            "y1": y + 0.34,
+            "fillcolor": HIDDEN,
+            "line": {"color": colour, "width": size.line},
+            "layer": "below",
+        }
+    )
     notes.append(_text(text, 0, y, size))
     return y
 
 
 def _plus(y: float, size: Sizes) -> list[dict[str, Any]]:
     return [
-        {"type": "circle", "x0": -0.15, "x1": 0.15, "y0": y - 0.34, "y1": y + 0.34, "line": {"color": WITH, "width": size.line}},
-    ]  # fmt: skip
+        {
+            "type": "circle",
+            "x0": -0.15,
+            "x1": 0.15,
+            "y0": y - 0.34,
+            "y1": y + 0.34,
+            "line": {"color": WITH, "width": size.line},
+        },
+    ]
 
 
 def _around(low: float, high: float, size: Sizes) -> dict[str, Any]:
     """The way around a sub-layer: out of the stream above `low`, up, and back at `high`."""
     start = low + 0.45
     return {
-        "type": "path", "path": f"M 0 {start} L -1.2 {start} L -1.2 {high}",
-        "line": {"color": WITH, "width": size.line}, "layer": "below",
-    }  # fmt: skip
+        "type": "path",
+        "path": f"M 0 {start} L -1.2 {start} L -1.2 {high}",
+        "line": {"color": WITH, "width": size.line},
+        "layer": "below",
+    }
 
 
 def _text(text: str, x: float, y: float, size: Sizes) -> dict[str, Any]:
-    return {"text": text, "x": x, "y": y, "showarrow": False, "font": {"size": size.font, "color": TEXT}}  # fmt: skip
+    return {
+        "text": text,
+        "x": x,
+        "y": y,
+        "showarrow": False,
+        "font": {"size": size.font, "color": TEXT},
+    }
 
 
 def _arrow(tail: tuple[float, float], head: tuple[float, float], colour: str, width: float):
     return {
-        "text": "", "x": head[0], "y": head[1], "ax": tail[0], "ay": tail[1], "xref": "x", "yref": "y", "axref": "x", "ayref": "y",
-        "showarrow": True, "arrowhead": 2, "arrowsize": 1, "arrowwidth": max(width, 1.5), "arrowcolor": colour,
-    }  # fmt: skip
+        "text": "",
+        "x": head[0],
+        "y": head[1],
+        "ax": tail[0],
+        "ay": tail[1],
+        "xref": "x",
+        "yref": "y",
+        "axref": "x",
+        "ayref": "y",
+        "showarrow": True,
+        "arrowhead": 2,
+        "arrowsize": 1,
+        "arrowwidth": max(width, 1.5),
+        "arrowcolor": colour,
+    }
 
 
 # --- through the layers ------------------------------------------------------------------------
@@ -161,10 +220,16 @@ def depth_picture(
         axes = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
         blocks = len(next(iter(lines.values()))) - 1
         layout[f"xaxis{suffix}"] = {
-            "domain": across[i], "anchor": f"y{suffix}", "range": [-0.04 * blocks, 1.04 * blocks], "zeroline": False,
-            "gridcolor": GRID, "tickvals": _ticks(blocks), "ticktext": ["input", *map(str, _ticks(blocks)[1:])],
-            "title": {"text": "after block", "standoff": 4, "font": {"size": size.small}}, "tickfont": {"size": size.small},
-        }  # fmt: skip
+            "domain": across[i],
+            "anchor": f"y{suffix}",
+            "range": [-0.04 * blocks, 1.04 * blocks],
+            "zeroline": False,
+            "gridcolor": GRID,
+            "tickvals": _ticks(blocks),
+            "ticktext": ["input", *map(str, _ticks(blocks)[1:])],
+            "title": {"text": "after block", "standoff": 4, "font": {"size": size.small}},
+            "tickfont": {"size": size.small},
+        }
         everything = [value for values in lines.values() for value in values]
         layout[f"yaxis{suffix}"] = _log_axis(everything, size) | {"anchor": f"x{suffix}"}
         layout["annotations"].append(heading(title, suffix, size))
@@ -175,13 +240,24 @@ def depth_picture(
             chosen = kind is residual
             data.append(
                 {
-                    "type": "scatter", "x": list(range(blocks + 1)), "y": _positive(lines[kind]), "name": names[kind],
-                    "legendgroup": str(kind), "showlegend": i == 0, "mode": "lines+markers" if chosen else "lines",
-                    "line": {"color": WITH if kind else WITHOUT, "width": size.line if chosen else size.thin, "dash": "solid" if chosen else "dash"},
-                    "marker": {"size": size.marker}, "opacity": 1 if chosen else 0.8,
+                    "type": "scatter",
+                    "x": list(range(blocks + 1)),
+                    "y": _positive(lines[kind]),
+                    "name": names[kind],
+                    "legendgroup": str(kind),
+                    "showlegend": i == 0,
+                    "mode": "lines+markers" if chosen else "lines",
+                    "line": {
+                        "color": WITH if kind else WITHOUT,
+                        "width": size.line if chosen else size.thin,
+                        "dash": "solid" if chosen else "dash",
+                    },
+                    "marker": {"size": size.marker},
+                    "opacity": 1 if chosen else 0.8,
                     "hovertemplate": "after block %{x}: %{y:.3g}<extra>" + names[kind] + "</extra>",
-                } | axes
-            )  # fmt: skip
+                }
+                | axes
+            )
     return {"data": data, "layout": layout}
 
 
@@ -196,9 +272,14 @@ def _log_axis(values: Sequence[float], size: Sizes, floor: float = 0.0) -> dict[
     low, high = min([AXIS[0], *some]), max([AXIS[1], *some])
     ends = [math.log10(low) - 0.2, math.log10(high) + 0.2]
     return {
-        "type": "log", "range": ends, "dtick": max(round((ends[1] - ends[0]) / 6), 1), "exponentformat": "power",
-        "gridcolor": GRID, "zeroline": False, "tickfont": {"size": size.small},
-    }  # fmt: skip
+        "type": "log",
+        "range": ends,
+        "dtick": max(round((ends[1] - ends[0]) / 6), 1),
+        "exponentformat": "power",
+        "gridcolor": GRID,
+        "zeroline": False,
+        "tickfont": {"size": size.small},
+    }
 
 
 def _positive(values: Sequence[float]) -> np.ndarray:
@@ -210,14 +291,25 @@ def _positive(values: Sequence[float]) -> np.ndarray:
 
 def _level(value: float, end: float, size: Sizes) -> dict[str, Any]:
     return {
-        "type": "scatter", "x": [0, end], "y": [value, value], "mode": "lines", "showlegend": False, "hoverinfo": "skip",
+        "type": "scatter",
+        "x": [0, end],
+        "y": [value, value],
+        "mode": "lines",
+        "showlegend": False,
+        "hoverinfo": "skip",
         "line": {"color": MUTED, "width": size.thin, "dash": "longdash"},
-    }  # fmt: skip
+    }
 
 
 def _too_small(value: float, suffix: str, projector: bool) -> dict[str, Any]:
     label = reference_label("below: 0 in float32", value, projector, side="top", log=True)
-    return label | {"xref": f"x{suffix} domain", "yref": f"y{suffix}", "y": math.log10(value), "x": 0.02, "xanchor": "left"}  # fmt: skip
+    return label | {
+        "xref": f"x{suffix} domain",
+        "yref": f"y{suffix}",
+        "y": math.log10(value),
+        "x": 0.02,
+        "xanchor": "left",
+    }
 
 
 def _flow_alt(panels: Mapping[str, Mapping[bool, Sequence[float]]], residual: bool) -> str:
@@ -265,9 +357,15 @@ def depth_sweep(
         suffix = suffix_of(i)
         axes = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
         layout[f"xaxis{suffix}"] = {
-            "type": "log", "domain": across[i], "anchor": f"y{suffix}", "tickvals": list(depths), "ticktext": list(map(str, depths)),
-            "title": {"text": "blocks", "standoff": 4, "font": {"size": size.small}}, "gridcolor": GRID, "zeroline": False,
-        }  # fmt: skip
+            "type": "log",
+            "domain": across[i],
+            "anchor": f"y{suffix}",
+            "tickvals": list(depths),
+            "ticktext": list(map(str, depths)),
+            "title": {"text": "blocks", "standoff": 4, "font": {"size": size.small}},
+            "gridcolor": GRID,
+            "zeroline": False,
+        }
         everything = [value for values in lines.values() for value in values]
         layout[f"yaxis{suffix}"] = _log_axis(everything, size, FLOOR) | {"anchor": f"x{suffix}"}
         layout["annotations"].append(heading(title, suffix, size))
@@ -277,20 +375,45 @@ def depth_sweep(
         for (residual, norm), values in lines.items():
             data.append(
                 {
-                    "type": "scatter", "x": list(depths), "y": _positive(values), "mode": "lines+markers", "name": names[residual, norm],
-                    "legendgroup": names[residual, norm], "showlegend": i == 0, "marker": {"size": size.marker},
-                    "line": {"color": WITH if residual else WITHOUT, "width": size.line, "dash": NORM_DASHES[norm]},
-                    "hovertemplate": "%{x} blocks: %{y:.3g}<extra>" + names[residual, norm] + "</extra>",
-                } | axes
-            )  # fmt: skip
+                    "type": "scatter",
+                    "x": list(depths),
+                    "y": _positive(values),
+                    "mode": "lines+markers",
+                    "name": names[residual, norm],
+                    "legendgroup": names[residual, norm],
+                    "showlegend": i == 0,
+                    "marker": {"size": size.marker},
+                    "line": {
+                        "color": WITH if residual else WITHOUT,
+                        "width": size.line,
+                        "dash": NORM_DASHES[norm],
+                    },
+                    "hovertemplate": "%{x} blocks: %{y:.3g}<extra>"
+                    + names[residual, norm]
+                    + "</extra>",
+                }
+                | axes
+            )
         if chosen is not None and chosen[1:] in lines:
             at = lines[chosen[1:]][list(depths).index(chosen[0])]
             data.append(
                 {
-                    "type": "scatter", "x": [chosen[0]], "y": _positive([at]), "mode": "markers", "showlegend": False, "hoverinfo": "skip",
-                    "name": "chosen", "marker": {"symbol": "circle-open", "size": 2 * size.marker + 4, "color": TEXT, "line": {"width": size.line}},
-                } | axes
-            )  # fmt: skip
+                    "type": "scatter",
+                    "x": [chosen[0]],
+                    "y": _positive([at]),
+                    "mode": "markers",
+                    "showlegend": False,
+                    "hoverinfo": "skip",
+                    "name": "chosen",
+                    "marker": {
+                        "symbol": "circle-open",
+                        "size": 2 * size.marker + 4,
+                        "color": TEXT,
+                        "line": {"width": size.line},
+                    },
+                }
+                | axes
+            )
     return {"data": data, "layout": layout}
 
 
@@ -315,27 +438,45 @@ def norm_picture(
     layout = base_layout(f"{said}.", height, projector, "norm")
     layout |= {
         "margin": {"l": 8, "r": 8, "t": 2 * size.font + 6, "b": 8},
-        "showlegend": False, "bargap": 0.15, "annotations": [],
-    }  # fmt: skip
+        "showlegend": False,
+        "bargap": 0.15,
+        "annotations": [],
+    }
     across = domains(len(steps), gap=0.03)
     last_two = [value for _, values in steps[-2:] for value in values]
     for i, (title, values) in enumerate(steps):
         suffix = suffix_of(i)
         ends = _around_bars(last_two if i >= len(steps) - 2 else values)
-        layout[f"xaxis{suffix}"] = {"domain": across[i], "anchor": f"y{suffix}", "visible": False}  # fmt: skip
+        layout[f"xaxis{suffix}"] = {"domain": across[i], "anchor": f"y{suffix}", "visible": False}
         layout[f"yaxis{suffix}"] = {
-            "anchor": f"x{suffix}", "range": ends, "showticklabels": False, "showgrid": False, "ticks": "",
-            "zeroline": True, "zerolinecolor": MUTED, "zerolinewidth": size.thin, "fixedrange": True,
-        }  # fmt: skip
+            "anchor": f"x{suffix}",
+            "range": ends,
+            "showticklabels": False,
+            "showgrid": False,
+            "ticks": "",
+            "zeroline": True,
+            "zerolinecolor": MUTED,
+            "zerolinewidth": size.thin,
+            "fixedrange": True,
+        }
         layout["annotations"].append(heading(title, suffix, size))
         data.append(
             {
-                "type": "bar", "x": list(range(len(values))), "y": finite(values), "text": [short(value) for value in values],
-                "textposition": "outside", "textangle": 0, "cliponaxis": False, "textfont": {"size": size.small if projector else size.small - 1},
-                "marker": {"color": NORM if i else run_colour(7)}, "xaxis": f"x{suffix}", "yaxis": f"y{suffix}", "name": escape(title),
+                "type": "bar",
+                "x": list(range(len(values))),
+                "y": finite(values),
+                "text": [short(value) for value in values],
+                "textposition": "outside",
+                "textangle": 0,
+                "cliponaxis": False,
+                "textfont": {"size": size.small if projector else size.small - 1},
+                "marker": {"color": NORM if i else run_colour(7)},
+                "xaxis": f"x{suffix}",
+                "yaxis": f"y{suffix}",
+                "name": escape(title),
                 "hovertemplate": "number %{x}: %{y:.6g}<extra></extra>",
             }
-        )  # fmt: skip
+        )
     return {"data": data, "layout": layout}
 
 
@@ -376,20 +517,45 @@ def skip_bars(
     worst = int(np.argmax(without))
     layout = base_layout(
         f"Validation loss {whole:.3g} with all blocks. The worst to leave out is block {worst + 1}: {without[worst]:.3g}.",
-        height, projector, "skipped",
-    )  # fmt: skip
+        height,
+        projector,
+        "skipped",
+    )
     names = ["none", *(f"block {i + 1}" for i in range(len(without)))]
     layout |= {
         "margin": {"l": 5 * size.font, "r": 8, "t": size.font, "b": 3 * size.font},
-        "showlegend": False, "bargap": 0.35,
+        "showlegend": False,
+        "bargap": 0.35,
         "xaxis": {"title": {"text": "left out", "standoff": 4}, "type": "category"},
-        "yaxis": {"title": {"text": "loss (nats)"}, "range": [0, 1.15 * max(chance, whole, *without)], "gridcolor": GRID, "zeroline": False, "fixedrange": True},
-        "shapes": [{"type": "line", "xref": "x domain", "x0": 0, "x1": 1, "y0": chance, "y1": chance, "line": {"color": MUTED, "width": size.thin, "dash": "longdash"}}],
+        "yaxis": {
+            "title": {"text": "loss (nats)"},
+            "range": [0, 1.15 * max(chance, whole, *without)],
+            "gridcolor": GRID,
+            "zeroline": False,
+            "fixedrange": True,
+        },
+        "shapes": [
+            {
+                "type": "line",
+                "xref": "x domain",
+                "x0": 0,
+                "x1": 1,
+                "y0": chance,
+                "y1": chance,
+                "line": {"color": MUTED, "width": size.thin, "dash": "longdash"},
+            }
+        ],
         "annotations": [reference_label(f"blind guess {chance:.2f}", chance, projector)],
-    }  # fmt: skip
+    }
     values = [whole, *without]
     bars = {
-        "type": "bar", "x": names, "y": finite(values), "text": [short(value) for value in values], "textposition": "outside",
-        "cliponaxis": False, "marker": {"color": [run_colour(7), *[WITH] * len(without)]}, "hovertemplate": "%{x} left out: %{y:.4g}<extra></extra>",
-    }  # fmt: skip
+        "type": "bar",
+        "x": names,
+        "y": finite(values),
+        "text": [short(value) for value in values],
+        "textposition": "outside",
+        "cliponaxis": False,
+        "marker": {"color": [run_colour(7), *[WITH] * len(without)]},
+        "hovertemplate": "%{x} left out: %{y:.4g}<extra></extra>",
+    }
     return {"data": [bars], "layout": layout}

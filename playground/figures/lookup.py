@@ -75,7 +75,11 @@ def sentence_line(
             if gone
             else f"background: rgb{colour}; color: {letters_on(colour)}; border: 1px solid rgba(128,128,128,.6)"
         )
-        line = f"; text-decoration: underline {CHOSEN} 0.18em; text-underline-offset: 0.2em; font-weight: 700" if i == query else ""  # fmt: skip
+        line = (
+            f"; text-decoration: underline {CHOSEN} 0.18em; text-underline-offset: 0.2em; font-weight: 700"
+            if i == query
+            else ""
+        )
         boxes.append(
             '<span style="display: inline-block; text-align: center; margin: 0 0.12rem 0.1rem">'
             f'<span style="display: block; padding: 0.05rem 0.5rem; border-radius: 0.4rem; font-size: 1.15rem; {back}{line}">{html.escape(word)}</span>'
@@ -109,7 +113,10 @@ def vectors_picture(
     size = sizes(projector)
     matrices = {title: np.asarray(m, dtype=np.float64) for title, m in panels.items()}
     limit = nice_limit(max(float(np.abs(m).max()) for m in matrices.values()))
-    said = [f"{title}: {len(m)} words by {m.shape[1]} numbers, from {m.min():.2f} to {m.max():.2f}." for title, m in matrices.items()]  # fmt: skip
+    said = [
+        f"{title}: {len(m)} words by {m.shape[1]} numbers, from {m.min():.2f} to {m.max():.2f}."
+        for title, m in matrices.items()
+    ]
     layout = base_layout(" ".join(said), height, projector, f"vectors {' '.join(panels)}")
     gap = 0.04
     across = domains(len(panels), gap)
@@ -121,8 +128,11 @@ def vectors_picture(
     }
     letters = _fitting(height - margin["t"] - margin["b"], len(words), size)
     layout |= {
-        "margin": margin, "coloraxis": _signed_colours(limit, size, 0.5), "annotations": [], "shapes": [],
-    }  # fmt: skip
+        "margin": margin,
+        "coloraxis": _signed_colours(limit, size, 0.5),
+        "annotations": [],
+        "shapes": [],
+    }
     data = []
     for i, (title, matrix) in enumerate(matrices.items()):
         suffix, (start, end) = suffix_of(i), across[i]
@@ -130,12 +140,17 @@ def vectors_picture(
         column = (end - start) * (WIDTH - margin["l"]) / columns
         data.append(_matrix(matrix, suffix, title, min(letters, int(column / 2.8))))
         layout[f"xaxis{suffix}"] = {
-            "domain": [start, end], "anchor": f"y{suffix}", "range": [-0.5, columns - 0.5],
+            "domain": [start, end],
+            "anchor": f"y{suffix}",
+            "range": [-0.5, columns - 0.5],
             "tickvals": list(range(columns)) if columns <= 16 else list(range(0, columns, 8)),
             "ticktext": [str(d + 1) for d in range(0, columns, 1 if columns <= 16 else 8)],
-            "tickfont": {"size": size.small}, "showgrid": False, "zeroline": False, "ticks": "",
+            "tickfont": {"size": size.small},
+            "showgrid": False,
+            "zeroline": False,
+            "ticks": "",
             "title": {"text": "dimension", "standoff": 2, "font": {"size": size.small}},
-        }  # fmt: skip
+        }
         layout[f"yaxis{suffix}"] = _word_axis(words, f"x{suffix}", letters) | {
             "showticklabels": i == 0
         }
@@ -144,17 +159,31 @@ def vectors_picture(
             layout["shapes"].append(_frame(-0.5, columns - 0.5, marks[title], suffix, size.line))
         if i < len(signs):
             layout["annotations"].append(
-                {"text": f"<b>{signs[i]}</b>", "xref": "paper", "yref": "paper", "x": end + gap / 2, "y": 0.5, "showarrow": False, "font": {"size": 2 * size.font}}
-            )  # fmt: skip
+                {
+                    "text": f"<b>{signs[i]}</b>",
+                    "xref": "paper",
+                    "yref": "paper",
+                    "x": end + gap / 2,
+                    "y": 0.5,
+                    "showarrow": False,
+                    "font": {"size": 2 * size.font},
+                }
+            )
     return {"data": data, "layout": layout}
 
 
 def _matrix(matrix: np.ndarray, suffix: str, title: str, letters: int) -> dict[str, Any]:
     trace = {
-        "type": "heatmap", "z": np.round(matrix, 4), "xaxis": f"x{suffix}", "yaxis": f"y{suffix}",
-        "name": escape(title), "coloraxis": "coloraxis", "xgap": 1, "ygap": 1,
+        "type": "heatmap",
+        "z": np.round(matrix, 4),
+        "xaxis": f"x{suffix}",
+        "yaxis": f"y{suffix}",
+        "name": escape(title),
+        "coloraxis": "coloraxis",
+        "xgap": 1,
+        "ygap": 1,
         "hovertemplate": "%{y}<br><b>%{z:.4f}</b>",
-    }  # fmt: skip
+    }
     if (columns := matrix.shape[1]) <= PRINTED_COLUMNS:
         digits = 2 if columns <= FEW_COLUMNS else 1
         trace |= {"texttemplate": f"%{{z:.{digits}f}}", "textfont": {"size": letters}}
@@ -201,8 +230,15 @@ def map_picture(
         values, words, words, stage=stage, hidden=hidden, height=height, projector=projector
     )
     data, layout = figure["data"], figure["layout"]
-    layout["meta"]["alt"] += f" Chosen: query “{words[query]}” (position {query}), key “{words[key]}” (position {key}). {bars.heading}."  # fmt: skip
-    layout["margin"] |= {"l": _label_room(words, size) + size.font, "t": 2 * size.font + 4, "r": 3 * size.font, "b": 3 * size.font + size.small + 32}  # fmt: skip
+    layout["meta"]["alt"] += (
+        f" Chosen: query “{words[query]}” (position {query}), key “{words[key]}” (position {key}). {bars.heading}."
+    )
+    layout["margin"] |= {
+        "l": _label_room(words, size) + size.font,
+        "t": 2 * size.font + 4,
+        "r": 3 * size.font,
+        "b": 3 * size.font + size.small + 32,
+    }
     # The stripes alone show what is hidden: a background would lie behind the bars as well.
     layout["plot_bgcolor"] = "rgba(0,0,0,0)"
     layout["xaxis"] |= {"domain": [0, MAP_END]}
@@ -212,7 +248,10 @@ def map_picture(
     letters = _fitting(height - layout["margin"]["t"] - layout["margin"]["b"], len(words), size)
     column = MAP_END * (WIDTH - layout["margin"]["l"] - layout["margin"]["r"]) / len(words)
     beside = int(column / (0.6 * max(map(len, words))))  # letters of words side by side
-    layout["xaxis"] |= {"tickfont": {"size": max(9, min(letters, beside))}, "tickangle": 0 if beside > 8 else 30}  # fmt: skip
+    layout["xaxis"] |= {
+        "tickfont": {"size": max(9, min(letters, beside))},
+        "tickangle": 0 if beside > 8 else 30,
+    }
     layout["yaxis"]["tickfont"] = {"size": letters}
     if beside <= 8:  # the slanted words need the room of the title
         layout["xaxis"]["title"] = None
@@ -227,9 +266,19 @@ def map_picture(
     if stage == "weights":
         sums = np.where(np.asarray(hidden), 0, values).sum(1)
         layout["annotations"] += [
-            {"text": f"Σ {total:.2f}", "xref": "x", "yref": "y", "x": len(words) - 0.5, "y": row, "xanchor": "left", "xshift": 4, "showarrow": False, "font": {"size": size.small, "color": TEXT if row == query else MUTED}}
+            {
+                "text": f"Σ {total:.2f}",
+                "xref": "x",
+                "yref": "y",
+                "x": len(words) - 0.5,
+                "y": row,
+                "xanchor": "left",
+                "xshift": 4,
+                "showarrow": False,
+                "font": {"size": size.small, "color": TEXT if row == query else MUTED},
+            }
             for row, total in enumerate(sums)
-        ]  # fmt: skip
+        ]
     data += _bars(bars, letters)
     layout |= _bar_axes(bars, stage == "weights", letters)
     return figure
@@ -238,20 +287,37 @@ def map_picture(
 def _bars(bars: Bars, letters: int) -> list[dict[str, Any]]:
     lines = list(range(len(bars.values)))
     shared = {
-        "type": "bar", "orientation": "h", "y": lines, "xaxis": "x2", "yaxis": "y2", "cliponaxis": False,
-    }  # fmt: skip
+        "type": "bar",
+        "orientation": "h",
+        "y": lines,
+        "xaxis": "x2",
+        "yaxis": "y2",
+        "cliponaxis": False,
+    }
     drawn = shared | {
-        "name": "bars", "x": finite(bars.values), "width": 0.6 if bars.before is None else 0.45,
-        "marker": {"color": finite(np.nan_to_num(np.array(bars.values, dtype=float))), "coloraxis": "coloraxis", "line": {"width": 1, "color": MUTED}},
-        "text": [escape(text) for text in bars.texts], "textposition": "outside",
-        "textfont": {"size": letters}, "constraintext": "none", "hoverinfo": "skip",
-    }  # fmt: skip
+        "name": "bars",
+        "x": finite(bars.values),
+        "width": 0.6 if bars.before is None else 0.45,
+        "marker": {
+            "color": finite(np.nan_to_num(np.array(bars.values, dtype=float))),
+            "coloraxis": "coloraxis",
+            "line": {"width": 1, "color": MUTED},
+        },
+        "text": [escape(text) for text in bars.texts],
+        "textposition": "outside",
+        "textfont": {"size": letters},
+        "constraintext": "none",
+        "hoverinfo": "skip",
+    }
     if bars.before is None:
         return [drawn]
     outline = shared | {
-        "name": "before", "x": finite(bars.before), "width": 0.8, "hoverinfo": "skip",
+        "name": "before",
+        "x": finite(bars.before),
+        "width": 0.8,
+        "hoverinfo": "skip",
         "marker": {"color": HIDDEN, "line": {"width": 1, "color": MUTED}},
-    }  # fmt: skip
+    }
     return [outline, drawn]
 
 
@@ -263,16 +329,30 @@ def _bar_axes(bars: Bars, from_zero: bool, letters: int) -> dict[str, Any]:
     if bars.marked is not None:
         labels[bars.marked] = f"<b>{labels[bars.marked]}</b>"
     return {
-        "barmode": "overlay", "showlegend": False,
+        "barmode": "overlay",
+        "showlegend": False,
         "xaxis2": {
-            "domain": [min(max(start, 0.66), 0.85), 1], "anchor": "y2", "range": [0, 1.18] if from_zero else [-1.4 * reach, 1.4 * reach],
-            "showticklabels": False, "gridcolor": GRID, "zeroline": True, "fixedrange": True,
+            "domain": [min(max(start, 0.66), 0.85), 1],
+            "anchor": "y2",
+            "range": [0, 1.18] if from_zero else [-1.4 * reach, 1.4 * reach],
+            "showticklabels": False,
+            "gridcolor": GRID,
+            "zeroline": True,
+            "fixedrange": True,
         },
         "yaxis2": {
-            "anchor": "x2", "range": [len(labels) - 0.5, -0.5], "tickvals": list(range(len(labels))), "ticktext": labels,
-            "tickfont": {"size": letters}, "ticklabelstandoff": 6, "showgrid": False, "zeroline": False, "ticks": "", "fixedrange": True,
+            "anchor": "x2",
+            "range": [len(labels) - 0.5, -0.5],
+            "tickvals": list(range(len(labels))),
+            "ticktext": labels,
+            "tickfont": {"size": letters},
+            "ticklabelstandoff": 6,
+            "showgrid": False,
+            "zeroline": False,
+            "ticks": "",
+            "fixedrange": True,
         },
-    }  # fmt: skip
+    }
 
 
 # --- the output -----------------------------------------------------------------------------
@@ -312,9 +392,14 @@ def output_picture(
         f"The output of the query is the sum of {count - int(gone.sum())} values times their "
         f"weights: {', '.join(f'{w:.2f} {word}' for w, word, g in zip(weights, words, gone, strict=True) if not g)}. "
         "It lies inside the hull of the values.",
-        height, projector, "output",
-    )  # fmt: skip
-    labels = [f"v({escape(word)}): hidden" if g else f"{w:.2f} × v({escape(word)})" for w, word, g in zip(weights, words, gone, strict=True)]  # fmt: skip
+        height,
+        projector,
+        "output",
+    )
+    labels = [
+        f"v({escape(word)}): hidden" if g else f"{w:.2f} × v({escape(word)})"
+        for w, word, g in zip(weights, words, gone, strict=True)
+    ]
     margin = {
         "l": _label_room(labels, size),
         "r": 12,
@@ -323,37 +408,97 @@ def output_picture(
     }
     letters = _fitting(height - margin["t"] - margin["b"], count + 1.5, size)
     layout |= {
-        "margin": margin, "showlegend": False,
+        "margin": margin,
+        "showlegend": False,
         "coloraxis": _signed_colours(limit, size, MAP_END / 2),
         "coloraxis2": {"colorscale": WEIGHTS_SCALE, "cmin": 0, "cmax": 1, "showscale": False},
         "plot_bgcolor": "rgba(0,0,0,0)",
         "xaxis": {
-            "domain": [0, MAP_END], "range": [-0.5, len(z) - 0.5], "showgrid": False, "zeroline": False, "ticks": "",
-            "tickvals": list(range(0, len(z), max(1, len(z) // 8))), "ticktext": [str(d + 1) for d in range(0, len(z), max(1, len(z) // 8))],
-            "tickfont": {"size": size.small}, "title": {"text": "dimension", "standoff": 2, "font": {"size": size.small}},
+            "domain": [0, MAP_END],
+            "range": [-0.5, len(z) - 0.5],
+            "showgrid": False,
+            "zeroline": False,
+            "ticks": "",
+            "tickvals": list(range(0, len(z), max(1, len(z) // 8))),
+            "ticktext": [str(d + 1) for d in range(0, len(z), max(1, len(z) // 8))],
+            "tickfont": {"size": size.small},
+            "title": {"text": "dimension", "standoff": 2, "font": {"size": size.small}},
         },
         "yaxis": {
-            "range": [count + 1, -0.5], "tickvals": [*range(count), count + 0.4], "ticktext": [*labels, "<b>sum = z</b>"],
-            "tickfont": {"size": letters}, "showgrid": False, "zeroline": False, "ticks": "",
+            "range": [count + 1, -0.5],
+            "tickvals": [*range(count), count + 0.4],
+            "ticktext": [*labels, "<b>sum = z</b>"],
+            "tickfont": {"size": letters},
+            "showgrid": False,
+            "zeroline": False,
+            "ticks": "",
         },
         "xaxis2": _flat_axis(flat[:, 0], axes[0], size) | {"domain": [0.58, 1], "anchor": "y2"},
         "yaxis2": _flat_axis(flat[:, 1], axes[1], size) | {"anchor": "x2"},
-        "annotations": [heading("weight × value", "", size), heading("z among the values", "2", size)],
+        "annotations": [
+            heading("weight × value", "", size),
+            heading("z among the values", "2", size),
+        ],
         "shapes": [
-            *({"type": "rect", "xref": "x", "yref": "y", "x0": -0.5, "x1": len(z) - 0.5, "y0": row - 0.5, "y1": row + 0.5, "fillcolor": HIDDEN, "line": {"width": 0}, "layer": "below"} for row in np.flatnonzero(gone).tolist()),
+            *(
+                {
+                    "type": "rect",
+                    "xref": "x",
+                    "yref": "y",
+                    "x0": -0.5,
+                    "x1": len(z) - 0.5,
+                    "y0": row - 0.5,
+                    "y1": row + 0.5,
+                    "fillcolor": HIDDEN,
+                    "line": {"width": 0},
+                    "layer": "below",
+                }
+                for row in np.flatnonzero(gone).tolist()
+            ),
             _frame(-0.5, len(z) - 0.5, count + 0.4, "", size.line),
         ],
-    }  # fmt: skip
+    }
     rows = _matrix(parts, "", "weight × value", letters)
     last = _matrix(z[None], "", "z", letters) | {"y": [count + 0.4], "dy": 1}
     corners = [*outline, outline[0]]
     data = [
         rows | {"hoverongaps": False, "texttemplatefallback": ""},
         last,
-        {"type": "scatter", "name": "hull", "x": finite(flat[corners, 0]), "y": finite(flat[corners, 1]), "xaxis": "x2", "yaxis": "y2", "mode": "lines", "fill": "toself", "fillcolor": HIDDEN, "opacity": 0.7, "line": {"color": MUTED, "width": size.thin}, "hoverinfo": "skip"},
+        {
+            "type": "scatter",
+            "name": "hull",
+            "x": finite(flat[corners, 0]),
+            "y": finite(flat[corners, 1]),
+            "xaxis": "x2",
+            "yaxis": "y2",
+            "mode": "lines",
+            "fill": "toself",
+            "fillcolor": HIDDEN,
+            "opacity": 0.7,
+            "line": {"color": MUTED, "width": size.thin},
+            "hoverinfo": "skip",
+        },
         *_values(flat, weights, words, gone, size),
-        {"type": "scatter", "name": "z", "x": [float(at[0])], "y": [float(at[1])], "xaxis": "x2", "yaxis": "y2", "mode": "markers+text", "text": ["<b>z</b>"], "textposition": "middle right", "textfont": {"size": size.font + 3, "color": CHOSEN}, "marker": {"symbol": "diamond", "size": 2 * size.marker, "color": CHOSEN, "line": {"width": 1, "color": TEXT}}, "hovertemplate": "z: (%{x:.3f}, %{y:.3f})<extra></extra>"},
-    ]  # fmt: skip
+        {
+            "type": "scatter",
+            "name": "z",
+            "x": [float(at[0])],
+            "y": [float(at[1])],
+            "xaxis": "x2",
+            "yaxis": "y2",
+            "mode": "markers+text",
+            "text": ["<b>z</b>"],
+            "textposition": "middle right",
+            "textfont": {"size": size.font + 3, "color": CHOSEN},
+            "marker": {
+                "symbol": "diamond",
+                "size": 2 * size.marker,
+                "color": CHOSEN,
+                "line": {"width": 1, "color": TEXT},
+            },
+            "hovertemplate": "z: (%{x:.3f}, %{y:.3f})<extra></extra>",
+        },
+    ]
     return {"data": data, "layout": layout}
 
 
@@ -361,26 +506,53 @@ def _values(
     flat: np.ndarray, weights: np.ndarray, words: Sequence[str], gone: np.ndarray, size: Sizes
 ) -> list[dict[str, Any]]:
     """The values as points, of an area in proportion to the weight; hidden ones as crosses."""
-    shared = {"type": "scatter", "xaxis": "x2", "yaxis": "y2", "mode": "markers+text", "textposition": "top center", "textfont": {"size": size.small + 1}}  # fmt: skip
+    shared = {
+        "type": "scatter",
+        "xaxis": "x2",
+        "yaxis": "y2",
+        "mode": "markers+text",
+        "textposition": "top center",
+        "textfont": {"size": size.small + 1},
+    }
     seen, areas = np.flatnonzero(~gone), np.maximum(weights, LEAST_AREA)
     names = _shared_names(flat, words, gone)
     traces = [
-        shared | {
-            "name": "values", "x": finite(flat[seen, 0]), "y": finite(flat[seen, 1]), "text": [names[i] for i in seen],
+        shared
+        | {
+            "name": "values",
+            "x": finite(flat[seen, 0]),
+            "y": finite(flat[seen, 1]),
+            "text": [names[i] for i in seen],
             "customdata": [[escape(words[i]), float(weights[i])] for i in seen],
-            "marker": {"size": [7 * size.marker * math.sqrt(areas[i]) for i in seen], "color": finite(weights[seen]), "coloraxis": "coloraxis2", "opacity": 0.9, "line": {"width": 1, "color": TEXT}},
+            "marker": {
+                "size": [7 * size.marker * math.sqrt(areas[i]) for i in seen],
+                "color": finite(weights[seen]),
+                "coloraxis": "coloraxis2",
+                "opacity": 0.9,
+                "line": {"width": 1, "color": TEXT},
+            },
             "hovertemplate": "v(%{customdata[0]}), weight %{customdata[1]:.3f}<extra></extra>",
         }
-    ]  # fmt: skip
+    ]
     if gone.any():
         out = np.flatnonzero(gone)
         traces.append(
-            shared | {
-                "name": "hidden", "x": finite(flat[out, 0]), "y": finite(flat[out, 1]), "text": [names[i] for i in out],
-                "textfont": {"size": size.small, "color": MUTED}, "marker": {"symbol": "x-thin-open", "size": size.marker + 2, "color": MUTED, "line": {"width": size.thin + 0.5}},
+            shared
+            | {
+                "name": "hidden",
+                "x": finite(flat[out, 0]),
+                "y": finite(flat[out, 1]),
+                "text": [names[i] for i in out],
+                "textfont": {"size": size.small, "color": MUTED},
+                "marker": {
+                    "symbol": "x-thin-open",
+                    "size": size.marker + 2,
+                    "color": MUTED,
+                    "line": {"width": size.thin + 0.5},
+                },
                 "hovertemplate": "%{text}: hidden by the mask<extra></extra>",
             }
-        )  # fmt: skip
+        )
     return traces
 
 
@@ -389,7 +561,11 @@ def _shared_names(flat: np.ndarray, words: Sequence[str], gone: np.ndarray) -> l
     near = 1e-6 * max(float(np.ptp(flat, axis=0).max()), 1e-12)
     names = [""] * len(words)
     for i, word in enumerate(words):
-        first = next(j for j in range(i + 1) if gone[j] == gone[i] and np.abs(flat[j] - flat[i]).max() <= near)  # fmt: skip
+        first = next(
+            j
+            for j in range(i + 1)
+            if gone[j] == gone[i] and np.abs(flat[j] - flat[i]).max() <= near
+        )
         names[first] += (" + " if names[first] else "") + escape(word)
     return names
 
@@ -398,9 +574,13 @@ def _flat_axis(values: np.ndarray, title: str, size: Sizes) -> dict[str, Any]:
     low, high = float(values.min()), float(values.max())
     room = 0.22 * (high - low) or 1.0
     return {
-        "range": [low - room, high + room], "gridcolor": GRID, "zeroline": False, "tickfont": {"size": size.small},
-        "title": {"text": title, "standoff": 4, "font": {"size": size.small}}, "showticklabels": bool(title),
-    }  # fmt: skip
+        "range": [low - room, high + room],
+        "gridcolor": GRID,
+        "zeroline": False,
+        "tickfont": {"size": size.small},
+        "title": {"text": title, "standoff": 4, "font": {"size": size.small}},
+        "showticklabels": bool(title),
+    }
 
 
 # --- a dictionary by hand -------------------------------------------------------------------
@@ -432,8 +612,10 @@ def dictionary_picture(
         f"A query at {angle:g}° of length {length:g}. Weights: "
         + ", ".join(f"{name} {w:.2f}" for name, w in zip(names, weights, strict=True))
         + f". Result {result:.2f}; the mean of all values is {mean:.2f}.",
-        height, projector, f"dictionary {len(names)}",
-    )  # fmt: skip
+        height,
+        projector,
+        f"dictionary {len(names)}",
+    )
     colours = [run_colour(i) for i in range(len(names))]
     drawn = min(length, 1.35)
     tag = f"length of the query {length:g}" + (", drawn shorter" if drawn < length else "")
@@ -449,30 +631,161 @@ def dictionary_picture(
     layout |= {
         "margin": {"l": 8, "r": 12, "t": 2 * size.font + 4, "b": 3 * size.font},
         "showlegend": False,
-        "xaxis": {"domain": [0, 0.3], "range": [-reach, reach], "visible": False, "fixedrange": True},
-        "yaxis": {"range": [-reach, reach], "visible": False, "fixedrange": True, "scaleanchor": "x"},
-        "xaxis2": {"domain": [0.37, 0.64], "anchor": "y2", "tickvals": list(range(len(names))), "ticktext": [escape(name) for name in names], "tickfont": {"size": size.font}, "fixedrange": True},
-        "yaxis2": {"anchor": "x2", "range": [0, 1.12], "tickvals": [0, 0.5, 1], "gridcolor": GRID, "zeroline": False, "fixedrange": True, "tickfont": {"size": size.small}},
-        "xaxis3": {"domain": [0.72, 1], "anchor": "y3", "range": [-0.6, 1.2], "visible": False, "fixedrange": True},
-        "yaxis3": {"anchor": "x3", "range": [0, 1.15 * top], "gridcolor": GRID, "zeroline": False, "fixedrange": True, "tickfont": {"size": size.small}},
+        "xaxis": {
+            "domain": [0, 0.3],
+            "range": [-reach, reach],
+            "visible": False,
+            "fixedrange": True,
+        },
+        "yaxis": {
+            "range": [-reach, reach],
+            "visible": False,
+            "fixedrange": True,
+            "scaleanchor": "x",
+        },
+        "xaxis2": {
+            "domain": [0.37, 0.64],
+            "anchor": "y2",
+            "tickvals": list(range(len(names))),
+            "ticktext": [escape(name) for name in names],
+            "tickfont": {"size": size.font},
+            "fixedrange": True,
+        },
+        "yaxis2": {
+            "anchor": "x2",
+            "range": [0, 1.12],
+            "tickvals": [0, 0.5, 1],
+            "gridcolor": GRID,
+            "zeroline": False,
+            "fixedrange": True,
+            "tickfont": {"size": size.small},
+        },
+        "xaxis3": {
+            "domain": [0.72, 1],
+            "anchor": "y3",
+            "range": [-0.6, 1.2],
+            "visible": False,
+            "fixedrange": True,
+        },
+        "yaxis3": {
+            "anchor": "x3",
+            "range": [0, 1.15 * top],
+            "gridcolor": GRID,
+            "zeroline": False,
+            "fixedrange": True,
+            "tickfont": {"size": size.small},
+        },
         "shapes": [
-            {"type": "circle", "xref": "x", "yref": "y", "x0": -1, "y0": -1, "x1": 1, "y1": 1, "line": {"color": GRID, "width": size.thin}},
-            even | {"xref": "x2 domain", "yref": "y2", "x0": 0, "x1": 1, "y0": 1 / len(names), "y1": 1 / len(names)},
+            {
+                "type": "circle",
+                "xref": "x",
+                "yref": "y",
+                "x0": -1,
+                "y0": -1,
+                "x1": 1,
+                "y1": 1,
+                "line": {"color": GRID, "width": size.thin},
+            },
+            even
+            | {
+                "xref": "x2 domain",
+                "yref": "y2",
+                "x0": 0,
+                "x1": 1,
+                "y0": 1 / len(names),
+                "y1": 1 / len(names),
+            },
             even | {"xref": "x3 domain", "yref": "y3", "x0": 0, "x1": 1, "y0": mean, "y1": mean},
         ],
         "annotations": [
-            heading("keys and query", "", size), heading("weights", "2", size), heading("value", "3", size),
+            heading("keys and query", "", size),
+            heading("weights", "2", size),
+            heading("value", "3", size),
             *arrows,
-            {"text": tag, "xref": "x domain", "yref": "paper", "x": 0.5, "y": 0, "yanchor": "top", "showarrow": False, "font": {"size": size.small, "color": MUTED}},
-            {"text": "even", "xref": "x2 domain", "x": 1, "xanchor": "right", "yref": "y2", "y": 1 / len(names), "yanchor": "bottom", "showarrow": False, "font": {"size": size.small, "color": MUTED}},
-            {"text": f"mean {mean:.2f}", "xref": "x3 domain", "x": 1, "xanchor": "right", "yref": "y3", "y": mean, "yanchor": "bottom" if result <= mean else "top", "showarrow": False, "font": {"size": size.small, "color": MUTED}},
+            {
+                "text": tag,
+                "xref": "x domain",
+                "yref": "paper",
+                "x": 0.5,
+                "y": 0,
+                "yanchor": "top",
+                "showarrow": False,
+                "font": {"size": size.small, "color": MUTED},
+            },
+            {
+                "text": "even",
+                "xref": "x2 domain",
+                "x": 1,
+                "xanchor": "right",
+                "yref": "y2",
+                "y": 1 / len(names),
+                "yanchor": "bottom",
+                "showarrow": False,
+                "font": {"size": size.small, "color": MUTED},
+            },
+            {
+                "text": f"mean {mean:.2f}",
+                "xref": "x3 domain",
+                "x": 1,
+                "xanchor": "right",
+                "yref": "y3",
+                "y": mean,
+                "yanchor": "bottom" if result <= mean else "top",
+                "showarrow": False,
+                "font": {"size": size.small, "color": MUTED},
+            },
         ],
-    }  # fmt: skip
+    }
     data = [
-        {"type": "bar", "name": "weights", "x": list(range(len(names))), "y": finite(weights), "xaxis": "x2", "yaxis": "y2", "marker": {"color": colours}, "text": [f"{w:.2f}" for w in weights], "textposition": "outside", "cliponaxis": False, "textfont": {"size": size.font}, "hovertemplate": "weight %{y:.4f}<extra></extra>"},
-        {"type": "scatter", "name": "values", "x": [0] * len(names), "y": finite(values), "xaxis": "x3", "yaxis": "y3", "mode": "markers+text", "text": [f"{escape(name)} {value:g}" for name, value in zip(names, values, strict=True)], "textposition": "middle left", "textfont": {"size": size.font}, "marker": {"color": colours, "size": [6 * size.marker * math.sqrt(max(w, LEAST_AREA)) for w in weights]}, "hovertemplate": "%{text}<extra></extra>"},
-        {"type": "scatter", "name": "result", "x": [0, 0.62], "y": [result, result], "xaxis": "x3", "yaxis": "y3", "mode": "lines+markers+text", "text": ["", f"<b>{result:.2f}</b>"], "textposition": "middle right", "textfont": {"size": size.font + 6, "color": TEXT}, "line": {"color": TEXT, "width": size.line}, "marker": {"symbol": "diamond", "size": 1.4 * size.marker, "color": TEXT}, "hoverinfo": "skip"},
-    ]  # fmt: skip
+        {
+            "type": "bar",
+            "name": "weights",
+            "x": list(range(len(names))),
+            "y": finite(weights),
+            "xaxis": "x2",
+            "yaxis": "y2",
+            "marker": {"color": colours},
+            "text": [f"{w:.2f}" for w in weights],
+            "textposition": "outside",
+            "cliponaxis": False,
+            "textfont": {"size": size.font},
+            "hovertemplate": "weight %{y:.4f}<extra></extra>",
+        },
+        {
+            "type": "scatter",
+            "name": "values",
+            "x": [0] * len(names),
+            "y": finite(values),
+            "xaxis": "x3",
+            "yaxis": "y3",
+            "mode": "markers+text",
+            "text": [
+                f"{escape(name)} {value:g}" for name, value in zip(names, values, strict=True)
+            ],
+            "textposition": "middle left",
+            "textfont": {"size": size.font},
+            "marker": {
+                "color": colours,
+                "size": [6 * size.marker * math.sqrt(max(w, LEAST_AREA)) for w in weights],
+            },
+            "hovertemplate": "%{text}<extra></extra>",
+        },
+        {
+            "type": "scatter",
+            "name": "result",
+            "x": [0, 0.62],
+            "y": [result, result],
+            "xaxis": "x3",
+            "yaxis": "y3",
+            "mode": "lines+markers+text",
+            "text": ["", f"<b>{result:.2f}</b>"],
+            "textposition": "middle right",
+            "textfont": {"size": size.font + 6, "color": TEXT},
+            "line": {"color": TEXT, "width": size.line},
+            "marker": {"symbol": "diamond", "size": 1.4 * size.marker, "color": TEXT},
+            "hoverinfo": "skip",
+        },
+    ]
     return {"data": data, "layout": layout}
 
 
@@ -490,12 +803,30 @@ def _arrow(
     beyond, at = length + 0.22, math.radians(degrees + aside)
     shared = {"xref": "x", "yref": "y"}
     return [
-        shared | {
-            "x": length * x, "y": length * y, "axref": "x", "ayref": "y", "ax": 0, "ay": 0, "text": "", "showarrow": length > 0,
-            "arrowhead": 2, "arrowsize": 0.9 if length > 0.6 else 0.7, "arrowwidth": width, "arrowcolor": colour,
+        shared
+        | {
+            "x": length * x,
+            "y": length * y,
+            "axref": "x",
+            "ayref": "y",
+            "ax": 0,
+            "ay": 0,
+            "text": "",
+            "showarrow": length > 0,
+            "arrowhead": 2,
+            "arrowsize": 0.9 if length > 0.6 else 0.7,
+            "arrowwidth": width,
+            "arrowcolor": colour,
         },
-        shared | {"x": beyond * math.cos(at), "y": beyond * math.sin(at), "text": text, "showarrow": False, "font": {"color": colour, "size": size.font}},
-    ]  # fmt: skip
+        shared
+        | {
+            "x": beyond * math.cos(at),
+            "y": beyond * math.sin(at),
+            "text": text,
+            "showarrow": False,
+            "font": {"color": colour, "size": size.font},
+        },
+    ]
 
 
 # --- after training -------------------------------------------------------------------------
@@ -518,9 +849,16 @@ def found_picture(
         value: the key that holds the answer; the last query asks for it.
     """
     figure = attention_maps(
-        np.stack([np.asarray(m, dtype=np.float32) for m in maps]), tokens, tokens, hidden=hidden,
-        titles=titles, columns=len(maps), width=1250, height=height, projector=projector,
-    )  # fmt: skip
+        np.stack([np.asarray(m, dtype=np.float32) for m in maps]),
+        tokens,
+        tokens,
+        hidden=hidden,
+        titles=titles,
+        columns=len(maps),
+        width=1250,
+        height=height,
+        projector=projector,
+    )
     size, last = sizes(projector), len(tokens) - 1
     figure["layout"]["coloraxis"]["colorbar"]["title"] = None
     for i in range(len(maps)):
@@ -537,18 +875,34 @@ def found_picture(
 
 def _signed_colours(limit: float, size: Sizes, x: float) -> dict[str, Any]:
     bar = {
-        "orientation": "h", "x": x, "y": 0, "yref": "container", "yanchor": "bottom", "xpad": 0, "ypad": 2, "lenmode": "pixels",
-        "len": 260, "thickness": 10, "outlinewidth": 0, "dtick": limit / 2, "tickfont": {"size": size.small},
-    }  # fmt: skip
+        "orientation": "h",
+        "x": x,
+        "y": 0,
+        "yref": "container",
+        "yanchor": "bottom",
+        "xpad": 0,
+        "ypad": 2,
+        "lenmode": "pixels",
+        "len": 260,
+        "thickness": 10,
+        "outlinewidth": 0,
+        "dtick": limit / 2,
+        "tickfont": {"size": size.small},
+    }
     return {"colorscale": SCORES_SCALE, "cmin": -limit, "cmax": limit, "colorbar": bar}
 
 
 def _word_axis(words: Sequence[str], partner: str, letters: int) -> dict[str, Any]:
     return {
-        "anchor": partner, "range": [len(words) - 0.5, -0.5], "tickvals": list(range(len(words))),
-        "ticktext": [escape(word) for word in words], "tickfont": {"size": letters},
-        "showgrid": False, "zeroline": False, "ticks": "",
-    }  # fmt: skip
+        "anchor": partner,
+        "range": [len(words) - 0.5, -0.5],
+        "tickvals": list(range(len(words))),
+        "ticktext": [escape(word) for word in words],
+        "tickfont": {"size": letters},
+        "showgrid": False,
+        "zeroline": False,
+        "ticks": "",
+    }
 
 
 def _fitting(room: float, lines: float, size: Sizes) -> int:
@@ -563,6 +917,12 @@ def _label_room(labels: Sequence[str], size: Sizes) -> int:
 
 def _frame(left: float, right: float, row: float, suffix: str, width: float) -> dict[str, Any]:
     return {
-        "type": "rect", "xref": f"x{suffix}", "yref": f"y{suffix}", "x0": left, "x1": right, "y0": row - 0.5, "y1": row + 0.5,
+        "type": "rect",
+        "xref": f"x{suffix}",
+        "yref": f"y{suffix}",
+        "x0": left,
+        "x1": right,
+        "y0": row - 0.5,
+        "y1": row + 0.5,
         "line": {"color": CHOSEN, "width": width},
-    }  # fmt: skip
+    }

@@ -57,26 +57,77 @@ def score_picture(
     layout = base_layout(
         f"Left: scores with a spread of {spread:.2f}, in theory {theory:.2f}. "
         f"Right: the largest weight of one query is {max(shown):.2f}.",
-        height, projector, "scores",
-    )  # fmt: skip
+        height,
+        projector,
+        "scores",
+    )
     layout |= {
         "margin": {"l": 4 * size.font, "r": 12, "t": 2 * size.font, "b": 3 * size.font},
         "bargap": 0.0,
         "showlegend": False,
-        "xaxis": {"domain": [0, 0.56], "range": [-reach, reach], "title": {"text": "score after scaling"}, "gridcolor": GRID, "zeroline": False},
-        "yaxis": {"title": {"text": "density"}, "rangemode": "tozero", "gridcolor": GRID, "zeroline": False, "fixedrange": True},
-        "xaxis2": {"domain": [0.66, 1], "title": {"text": "keys, best first"}, "showticklabels": False, "zeroline": False, "anchor": "y2"},
-        "yaxis2": {"range": [0, 1], "title": {"text": "weight"}, "anchor": "x2", "gridcolor": GRID, "zeroline": False, "fixedrange": True},
+        "xaxis": {
+            "domain": [0, 0.56],
+            "range": [-reach, reach],
+            "title": {"text": "score after scaling"},
+            "gridcolor": GRID,
+            "zeroline": False,
+        },
+        "yaxis": {
+            "title": {"text": "density"},
+            "rangemode": "tozero",
+            "gridcolor": GRID,
+            "zeroline": False,
+            "fixedrange": True,
+        },
+        "xaxis2": {
+            "domain": [0.66, 1],
+            "title": {"text": "keys, best first"},
+            "showticklabels": False,
+            "zeroline": False,
+            "anchor": "y2",
+        },
+        "yaxis2": {
+            "range": [0, 1],
+            "title": {"text": "weight"},
+            "anchor": "x2",
+            "gridcolor": GRID,
+            "zeroline": False,
+            "fixedrange": True,
+        },
         "annotations": [
             heading(f"spread {spread:.2f}, theory {theory:.2f}", "", size),
             heading(f"a typical query: largest weight {max(shown):.2f}", "2", size),
         ],
-    }  # fmt: skip
+    }
     data = [
-        {"type": "bar", "x": finite(middle), "y": finite(density), "marker": {"color": run_colour(0)}, "name": "measured", "hovertemplate": "score %{x:.2f}<br>density %{y:.3f}<extra></extra>"},
-        {"type": "scatter", "x": finite(middle), "y": finite(normal), "mode": "lines", "line": {"color": run_colour(1), "width": size.line}, "name": "theory", "hoverinfo": "skip"},
-        {"type": "bar", "x": list(range(1, len(shown) + 1)), "y": finite(shown), "xaxis": "x2", "yaxis": "y2", "marker": {"color": run_colour(2), "line": {"width": 1, "color": GRID}}, "name": "weights", "hovertemplate": "weight %{y:.3f}<extra></extra>"},
-    ]  # fmt: skip
+        {
+            "type": "bar",
+            "x": finite(middle),
+            "y": finite(density),
+            "marker": {"color": run_colour(0)},
+            "name": "measured",
+            "hovertemplate": "score %{x:.2f}<br>density %{y:.3f}<extra></extra>",
+        },
+        {
+            "type": "scatter",
+            "x": finite(middle),
+            "y": finite(normal),
+            "mode": "lines",
+            "line": {"color": run_colour(1), "width": size.line},
+            "name": "theory",
+            "hoverinfo": "skip",
+        },
+        {
+            "type": "bar",
+            "x": list(range(1, len(shown) + 1)),
+            "y": finite(shown),
+            "xaxis": "x2",
+            "yaxis": "y2",
+            "marker": {"color": run_colour(2), "line": {"width": 1, "color": GRID}},
+            "name": "weights",
+            "hovertemplate": "weight %{y:.3f}<extra></extra>",
+        },
+    ]
     return {"data": data, "layout": layout}
 
 
@@ -115,32 +166,53 @@ def scale_sweep(
         suffix = suffix_of(i)
         axes = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
         layout[f"xaxis{suffix}"] = {
-            "type": "log", "domain": across[i],
-            "anchor": f"y{suffix}", "tickvals": list(widths[::2]), "ticktext": [str(w) for w in widths[::2]],
-            "gridcolor": GRID, "zeroline": False,
-        }  # fmt: skip
+            "type": "log",
+            "domain": across[i],
+            "anchor": f"y{suffix}",
+            "tickvals": list(widths[::2]),
+            "ticktext": [str(w) for w in widths[::2]],
+            "gridcolor": GRID,
+            "zeroline": False,
+        }
         layout[f"yaxis{suffix}"] = {
-            "anchor": f"x{suffix}", "gridcolor": GRID, "zeroline": False,
+            "anchor": f"x{suffix}",
+            "gridcolor": GRID,
+            "zeroline": False,
             **({"type": "log", "dtick": 1} if panel in log else {"rangemode": "tozero"}),
-        }  # fmt: skip
+        }
         layout["annotations"].append(heading(f"{titles[panel]}, over d_k", suffix, size))
         if chosen is not None:
             layout["shapes"].append(
-                {"type": "line", "xref": f"x{suffix}", "yref": f"y{suffix} domain", "x0": chosen, "x1": chosen, "y0": 0, "y1": 1, "line": {"color": MUTED, "width": size.thin, "dash": "dot"}}
-            )  # fmt: skip
+                {
+                    "type": "line",
+                    "xref": f"x{suffix}",
+                    "yref": f"y{suffix} domain",
+                    "x0": chosen,
+                    "x1": chosen,
+                    "y0": 0,
+                    "y1": 1,
+                    "line": {"color": MUTED, "width": size.thin, "dash": "dot"},
+                }
+            )
         if references and panel in references:
             line = reference_line(references[panel], 1, projector) | axes
             data.append(line | {"x": [widths[0], widths[-1]]})
         for j, (scale, values) in enumerate(lines[panel].items()):
             data.append(
                 {
-                    "type": "scatter", "x": list(widths), "y": finite(values), "mode": "lines+markers",
+                    "type": "scatter",
+                    "x": list(widths),
+                    "y": finite(values),
+                    "mode": "lines+markers",
                     "line": {"color": run_colour(j), "width": size.line, "dash": dash(j)},
-                    "marker": {"size": size.marker - 1}, "name": escape(names[scale]),
-                    "legendgroup": scale, "showlegend": i == 0,
+                    "marker": {"size": size.marker - 1},
+                    "name": escape(names[scale]),
+                    "legendgroup": scale,
+                    "showlegend": i == 0,
                     "hovertemplate": f"d_k %{{x}}: %{{y:.3g}}<extra>{escape(names[scale])}</extra>",
-                } | axes
-            )  # fmt: skip
+                }
+                | axes
+            )
     return {"data": data, "layout": layout}
 
 

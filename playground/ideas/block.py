@@ -38,9 +38,13 @@ class Cost:
 def model_config(width: int, factor: int, layers: int, vocabulary: int, length: int) -> ModelConfig:
     """A decoder-only model of these sizes; the number of heads changes no number here."""
     return ModelConfig(
-        d_model=width, d_ff=factor * width, n_layers=layers, n_heads=1,
-        vocab_size=vocabulary, max_len=length,
-    )  # fmt: skip
+        d_model=width,
+        d_ff=factor * width,
+        n_layers=layers,
+        n_heads=1,
+        vocab_size=vocabulary,
+        max_len=length,
+    )
 
 
 def costs(config: ModelConfig, length: int) -> dict[str, Cost]:

@@ -53,9 +53,15 @@ class Flow:
 def config(n_layers: int, residual: bool, norm: str, init: str) -> ModelConfig:
     """The model that is looked at: narrow, so that 32 blocks of it are quick."""
     return ModelConfig.for_task(
-        TASK, d_model=D_MODEL, n_heads=N_HEADS, n_layers=n_layers, residual=residual, norm=norm,
-        init=init, position="learned",
-    )  # fmt: skip
+        TASK,
+        d_model=D_MODEL,
+        n_heads=N_HEADS,
+        n_layers=n_layers,
+        residual=residual,
+        norm=norm,
+        init=init,
+        position="learned",
+    )
 
 
 @lru_cache(maxsize=256)
@@ -150,9 +156,13 @@ def numbers(text: str) -> tuple[float, ...]:
         try:
             found.append(float(word))
         except ValueError:
-            raise ValueError(f"{_short(word)} is no number: write {COUNT} of them, with spaces between") from None  # fmt: skip
+            raise ValueError(
+                f"{_short(word)} is no number: write {COUNT} of them, with spaces between"
+            ) from None
         if not abs(found[-1]) <= LARGEST:
-            raise ValueError(f"{_short(word)}: each has to lie between −{LARGEST:,.0f} and {LARGEST:,.0f}")  # fmt: skip
+            raise ValueError(
+                f"{_short(word)}: each has to lie between −{LARGEST:,.0f} and {LARGEST:,.0f}"
+            )
     if len(found) != COUNT:
         raise ValueError(f"{_short(text)} has {len(found)} numbers: it takes exactly {COUNT}")
     return tuple(found)

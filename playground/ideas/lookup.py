@@ -105,7 +105,10 @@ def look(
     model(tokens, trace)
     seen = {name.removeprefix("blocks.0.attention."): tensor for name, tensor in trace.seen.items()}
     token = model.embed.tokens(tokens) * model.embed.factor
-    found = {name: _numbers(seen[name]) for name in ("q", "k", "v", "scores", "scaled", "masked", "weights", "z")}  # fmt: skip
+    found = {
+        name: _numbers(seen[name])
+        for name in ("q", "k", "v", "scores", "scaled", "masked", "weights", "z")
+    }
     return Look(
         words,
         token=_numbers(token),
@@ -331,6 +334,9 @@ def loss_of_a_guess(task: Recall) -> float:
     """
     others, chance = task.length - 1, 1 / task.symbols
     return sum(
-        math.comb(others, b) * chance**b * (1 - chance) ** (others - b) * -math.log((b + 1) / task.length)
+        math.comb(others, b)
+        * chance**b
+        * (1 - chance) ** (others - b)
+        * -math.log((b + 1) / task.length)
         for b in range(others + 1)
-    )  # fmt: skip
+    )

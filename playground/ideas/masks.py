@@ -83,9 +83,16 @@ def untrained(
 ) -> Transformer:
     """A small model that nobody has trained: what can reach an output does not depend on that."""
     config = ModelConfig(
-        vocab_size=TASK.vocab_size, max_len=MAX_LENGTH, d_model=D_MODEL, n_heads=N_HEADS,
-        n_layers=n_layers, position=position, mask=mask, window=window, pad_mask=pad_mask,
-    )  # fmt: skip
+        vocab_size=TASK.vocab_size,
+        max_len=MAX_LENGTH,
+        d_model=D_MODEL,
+        n_heads=N_HEADS,
+        n_layers=n_layers,
+        position=position,
+        mask=mask,
+        window=window,
+        pad_mask=pad_mask,
+    )
     return build_model(config)
 
 

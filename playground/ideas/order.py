@@ -134,9 +134,13 @@ def shuffled(
     """
     names = list(dict.fromkeys(WORDS))
     config = ModelConfig(
-        position=kind, mask=mask, d_model=d_model, n_heads=n_heads,
-        max_len=len(WORDS), vocab_size=1 + len(names),
-    )  # fmt: skip
+        position=kind,
+        mask=mask,
+        d_model=d_model,
+        n_heads=n_heads,
+        max_len=len(WORDS),
+        vocab_size=1 + len(names),
+    )
     model = build_model(config).double()
     tokens = torch.tensor([[1 + names.index(word) for word in WORDS]])
 

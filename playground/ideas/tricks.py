@@ -59,7 +59,11 @@ def after_clipping(plain: float, clipped: float, chance: float) -> str:
     if learnt(clipped, chance) and not learnt(plain, chance):
         return said + "Clipping saves this run."
     if not learnt(clipped, chance):
-        return said + "Clipping does not save this one." if not learnt(plain, chance) else said + "So short a step ruins it."  # fmt: skip
+        return (
+            said + "Clipping does not save this one."
+            if not learnt(plain, chance)
+            else said + "So short a step ruins it."
+        )
     if alike(plain, clipped, chance):
         return said + "Clipping makes no difference worth the name here."
     return said + (
@@ -72,7 +76,9 @@ def after_tying(two: float, one: float, chance: float) -> str:
     said = f"Two tables: the run {fate(two, chance)}. One table: it {fate(one, chance)}. "
     if alike(two, one, chance):
         return said + "The loss does not mind."
-    return said + ("One table learns faster here." if one < two else "One table learns more slowly here.")  # fmt: skip
+    return said + (
+        "One table learns faster here." if one < two else "One table learns more slowly here."
+    )
 
 
 def after_precision(losses: dict[str, float], chance: float) -> str:
