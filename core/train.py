@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Collection, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from core.config import ModelConfig, TrainConfig, replace
+from core.config import ModelConfig, TrainConfig
 from core.device import DTYPES, Device, choose_device
 from core.model import adopt, build_model
 from core.optimize import OPTIMIZERS, learning_rate

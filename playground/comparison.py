@@ -17,8 +17,9 @@ from typing import Any, get_args
 
 import numpy as np
 
-from core.config import ModelConfig, TrainConfig, difference
+from core.config import ModelConfig, TrainConfig
 from core.device import Device, choose_device
+from core.knobs import difference
 from core.tasks import TASKS, Task
 from core.tasks.sequences import SequenceTask
 from core.train import check_fits

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from core.config import ModelConfig, TrainConfig, difference
+from core.config import ModelConfig, TrainConfig
 from core.device import Device, choose_device
+from core.knobs import difference
 from core.train import Trainer
 from playground import estimate
 from playground.frames import Frame, take_frame

@@ -2,12 +2,14 @@
 
 import dataclasses
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.config import ModelConfig, TrainConfig, check_knobs, difference, knob, replace
+from core.config import ModelConfig, TrainConfig
+from core.knobs import check_knobs, difference, knob
 
 CONFIGS = [ModelConfig, TrainConfig]
 

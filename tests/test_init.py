@@ -1,12 +1,13 @@
 """The numbers a model starts from."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
 
-from core.config import ARCHITECTURES, INITS, POSITIONS, ModelConfig, replace
+from core.config import ARCHITECTURES, INITS, POSITIONS, ModelConfig
 from core.init import INITS as RULES
 from core.measure import score_spread, seen_keys, spread_in_theory
 from core.model import Transformer, build_model

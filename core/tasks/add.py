@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from core.config import knob
+from core.knobs import knob
 from core.tasks.base import IGNORED, cut, entropy
 from core.tasks.question import SYMBOLS, QuestionTask
 

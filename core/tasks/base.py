@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from core.config import check_knobs
+from core.knobs import check_knobs
 
 PAD = 0  # id 0 of every vocabulary is padding: never scored, never generated
 IGNORED = -100  # a target that is not scored

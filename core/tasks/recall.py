@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from core.config import knob
+from core.knobs import knob
 from core.tasks.base import IGNORED, cut
 from core.tasks.question import SEPARATOR, SYMBOLS, QuestionTask
 

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from core.config import knob
+from core.knobs import knob
 from core.tasks.base import PAD, VALIDATION_SIZE, Batch, Chance, Prompt, Task
 from core.tasks.grammar import Grammar, grammar
 from core.tasks.sources import Corpus, clean, corpus, docs_text

@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import streamlit as st
 
-from core.config import ModelConfig, TrainConfig, replace
+from core.config import ModelConfig, TrainConfig
 from core.model import Transformer
 from core.optimize import cosine, learning_rate
 from core.tasks import TASKS

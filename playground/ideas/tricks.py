@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.utils import get_total_norm
 
-from core.config import ModelConfig, TrainConfig, replace
+from core.config import ModelConfig, TrainConfig
 from core.device import DTYPES, Device
 from core.model import build_model
 from core.optimize import learning_rate
