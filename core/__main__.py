@@ -1,4 +1,4 @@
-"""Training without the app: `python -m core.train --task reverse --scale none --steps 300`.
+"""Training without the app: `python -m core --task reverse --scale none --steps 300`.
 
 The flags are read off the dataclasses: every knob of the model, of the training and of the task
 is one, under its own name.
@@ -20,7 +20,7 @@ from core.train import Diverged, Step, Trainer
 
 FROM_TASK = ("vocab_size", "max_len")
 LAST = 20  # steps in the mean of the final loss
-PROGRAM = "python -m core.train"
+PROGRAM = "python -m core"
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -164,3 +164,7 @@ def _task(task_name: str, chosen: dict[str, Any]) -> Task:
 
 def _names(config: type) -> list[str]:
     return [item.name for item in fields(config) if item.metadata and item.name not in FROM_TASK]
+
+
+if __name__ == "__main__":
+    main()

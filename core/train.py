@@ -2,8 +2,6 @@
 
 for step in Trainer(config, task):
     print(step.step, step.loss)
-
-python -m core.train --task reverse --scale none --steps 300
 """
 
 import math
@@ -269,9 +267,3 @@ def _layer(name: str) -> str:
     """`blocks.1.attention.qkv.weight` belongs to layer `blocks.1`, `head.weight` to `head`."""
     head, _, rest = name.partition("blocks.")
     return f"{head}blocks.{rest.split('.')[0]}" if rest else name.split(".")[0]
-
-
-if __name__ == "__main__":
-    from core.command_line import main
-
-    main()

@@ -1,4 +1,4 @@
-"""`python -m core.train`: flags from the dataclasses, losses, and a last line to read."""
+"""`python -m core`: flags from the dataclasses, losses, and a last line to read."""
 
 import re
 import subprocess
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from core import checkpoint
-from core.command_line import main
+from core.__main__ import main
 from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
 from core.train import Trainer
@@ -22,7 +22,7 @@ def test_a_run_in_a_process_of_its_own_prints_its_final_loss_and_saves(tmp_path)
     path = tmp_path / "run"
     command = "--task reverse --scale none --steps 25 --symbols 4 --length 4 --seed 3"
     found = subprocess.run(
-        [sys.executable, "-m", "core.train", *command.split(), *SMALL, "--save", str(path)],
+        [sys.executable, "-m", "core", *command.split(), *SMALL, "--save", str(path)],
         capture_output=True,
         text=True,
         cwd=ROOT,

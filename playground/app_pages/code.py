@@ -28,7 +28,7 @@ ORDER = (
     ("generate", "Token after token"),
     ("checkpoint", "Save and go on"),
     ("device", "CPU or GPU"),
-    ("command_line", "Training without the app"),
+    ("__main__", "Training without the app"),
 )
 
 st.session_state.head.header("The code", anchor=False)
