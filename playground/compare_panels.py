@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import streamlit as st
 
@@ -20,7 +19,6 @@ from playground.panels import (
     references,
 )
 from playground.spec import Spec
-from playground.view import Status
 
 TARGET_SHARE = 0.5  # of the blind guess: the loss whose first step the table names
 WIDTH = 1000  # pixels in a window of usual width
@@ -97,14 +95,7 @@ def curves(series: tuple[Series, ...], chance, floor, total: int, projector: boo
 
 
 def bars(series: tuple[Series, ...], chance, floor, projector: bool) -> None:
-    finals = [
-        [
-            np.nan if view.status is Status.DIVERGED else float(np.mean(view.loss[-20:]))
-            for view in line.views
-            if len(view.loss)
-        ]
-        for line in series
-    ]
+    finals = [[view.reached() for view in line.views if len(view.loss)] for line in series]
     figure = results_bars(
         [line.label for line in series],
         finals,

@@ -27,13 +27,11 @@ from playground.diagnosis import LEAK
 from playground.run import Run
 from playground.runs import RUNS, Runs
 from playground.spec import MAX_MEMORY, Spec, check_limits, estimated_memory
-from playground.view import Status, View
+from playground.view import LAST, Status, View
 
 MAX_VARIANTS = 5
 MAX_SEEDS = 10
 MAX_LINK = 1000  # characters
-LAST = 20  # steps whose mean is the loss a run has reached
-BROKEN_OFF = (Status.STOPPED, Status.FAILED)
 FEW_SEEDS = 4  # below this, chance alone parts two equal groups more often than 1 time in 20
 
 Change = tuple[str, Any]  # (field, value)
@@ -400,12 +398,6 @@ def _read(name: str, text: str) -> Any:
 # --- what came out --------------------------------------------------------------------------
 
 
-def reached(loss: np.ndarray, step: int | None = None) -> float:
-    """The loss that a run has reached, at its end or after `step` steps: the mean of 20 steps."""
-    last = loss[:step][-LAST:]
-    return float(np.mean(last, dtype=np.float64)) if len(last) else math.nan
-
-
 def steps_to(loss: np.ndarray, target: float) -> int | None:
     """The first step at which the mean of the last 20 losses is at most the target."""
     sums = np.concatenate([[0.0], np.cumsum(loss, dtype=np.float64)])
@@ -476,7 +468,7 @@ class Series:
         cut the band down to its own few.
         """
         seen = list(zip(self.seeds, self.views, strict=True))
-        seen = [pair for pair in seen if not _diverged(pair[1])] or seen
+        seen = [pair for pair in seen if not pair[1].diverged] or seen
         most = max((len(view.loss) for _, view in seen), default=0)
         seen = [pair for pair in seen if len(pair[1].loss) * 2 >= max(most, 1)]
         common = min((len(view.loss) for _, view in seen), default=0)
@@ -492,22 +484,18 @@ class Series:
 
     def summary(self, target: float | None = None) -> Summary:
         """The numbers of the table; `target` is the loss whose first step is looked for."""
-        whole = [view for view in self.views if len(view.loss) and not _diverged(view)]
+        whole = [view for view in self.views if len(view.loss) and not view.diverged]
         got_there = [] if target is None else [steps_to(view.loss, target) for view in whole]
         got_there = [step for step in got_there if step is not None]
         return Summary(
-            final_loss=Spread(tuple(reached(view.loss) for view in whole)),
+            final_loss=Spread(tuple(view.reached() for view in whole)),
             accuracy=Spread(tuple(float(v.val_accuracy[-1]) for v in whole if len(v.val_accuracy))),
             steps_to_target=Spread(tuple(map(float, got_there))),
             got_there=len(got_there),
             seconds=Spread(tuple(view.seconds_trained for view in self.views if len(view.loss))),
-            diverged=sum(map(_diverged, self.views)),
+            diverged=sum(view.diverged for view in self.views),
             seeds=len(self.seeds),
         )
-
-
-def _diverged(view: View) -> bool:
-    return view.status is Status.DIVERGED
 
 
 def verdict(base: Series, variant: Series) -> str:
@@ -521,8 +509,8 @@ def verdict(base: Series, variant: Series) -> str:
     if not pairs:
         return "no steps yet"
     ours, theirs = _names(base.spec, variant.spec)
-    over = all(view.status in (Status.DONE, Status.DIVERGED) for pair in pairs for view in pair)
-    lengths = [len(view.loss) for pair in pairs for view in pair if not _diverged(view)]
+    over = all(view.status.conclusive for pair in pairs for view in pair)
+    lengths = [len(view.loss) for pair in pairs for view in pair if not view.diverged]
     at = None if over or not lengths else min(lengths)
     if at is not None and at < LAST:
         return f"too early to say: step {at}"
@@ -535,7 +523,7 @@ def _pairs(base: Series, variant: Series) -> Iterable[tuple[View, View]]:
     others = dict(zip(variant.seeds, variant.views, strict=True))
     for seed, view in zip(base.seeds, base.views, strict=True):
         pair = (view, others.get(seed))
-        if all(v and v.status is not Status.FAILED and (len(v.loss) or _diverged(v)) for v in pair):
+        if all(v and v.status is not Status.FAILED and (len(v.loss) or v.diverged) for v in pair):
             yield pair
 
 
@@ -556,10 +544,7 @@ def _missing(base: Series, count: int) -> str:
 
 def _sentence(pairs: list[tuple[View, View]], at: int | None, ours: str, theirs: str) -> str:
     n = len(pairs)
-    x, y = (
-        np.array([math.inf if _diverged(pair[i]) else reached(pair[i].loss, at) for pair in pairs])
-        for i in (0, 1)
-    )
+    x, y = np.array([[view.reached(at) for view in pair] for pair in pairs]).T
     finite = np.isfinite(x) & np.isfinite(y)
     if finite.all() and all(np.array_equal(b.loss[:at], v.loss[:at]) for b, v in pairs):
         return f"{theirs} changes nothing here: the losses equal those of {ours}, number for number"
@@ -639,7 +624,9 @@ class Comparison:
         keys = {_key(spec): spec for spec in wanted}
         present = self.runs.of(self.owner)
         for key, run in list(self._runs.items()):
-            if key not in keys or run not in present or run.view().status in BROKEN_OFF:
+            status = run.view().status
+            broken_off = status.over and not status.conclusive
+            if key not in keys or run not in present or broken_off:
                 self.runs.discard(self._runs.pop(key))
         self._start({key: spec for key, spec in keys.items() if key not in self._runs}, play)
         self.lineup, self.seeds = lineup, chosen

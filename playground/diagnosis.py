@@ -1,5 +1,6 @@
 """Numbers -> one plain sentence, and nothing that was not measured."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,6 @@ SOLVED = 0.99  # validation accuracy
 SATURATED = 0.85  # mean largest weight
 VANISHED = 1e-5  # first layer's gradient norm as a share of the largest layer's
 LEAK = 1e-3  # how far the logits move when a later token changes
-RECENT = 20  # steps
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def diagnose(
     """The one sentence that matters most now, most alarming first."""
     if view is not None and view.status is Status.FAILED:
         return Diagnosis("bad", view.message or "The run ended with an error.")
-    if view is not None and view.status is Status.DIVERGED:
+    if view is not None and view.diverged:
         what = view.message[:1].upper() + view.message[1:].rstrip(".")
         return Diagnosis("bad", f"{what}. The finite curve is kept; Reset gives a new run.")
     trained = view is not None and len(view.loss) > 0
@@ -102,9 +102,8 @@ def _vanishing(view: View) -> Diagnosis | None:
 
 def _recent(view: View, frame: Frame) -> float:
     """Mean of the last training losses; where a checkpoint brought none, the validation loss."""
-    losses = view.loss[-RECENT:]
-    losses = losses[np.isfinite(losses)]
-    return float(np.mean(losses)) if len(losses) else frame.loss
+    loss = view.recent_loss()
+    return frame.loss if math.isnan(loss) else loss
 
 
 def _progress(view: View, frame: Frame, chance: Chance, floor: float | None) -> Diagnosis:

@@ -24,7 +24,6 @@ import numpy as np
 from core.config import ModelConfig, TrainConfig
 from core.tasks import task_from_dict
 from core.train import Change
-from playground.comparison import reached
 from playground.frames import Attention, Frame
 from playground.spec import Spec
 from playground.view import View
@@ -445,7 +444,7 @@ def _result(view: View) -> dict[str, Any]:
         "status": str(view.status),
         "message": view.message,
         "steps": len(view.loss),
-        "final_loss": _finite(reached(view.loss)),
+        "final_loss": _finite(view.recent_loss()),
         "val_loss": _finite(view.val_loss[-1]) if measured else None,
         "accuracy": _finite(view.val_accuracy[-1]) if measured else None,
         "seconds": view.seconds_trained,

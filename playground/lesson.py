@@ -12,13 +12,13 @@ import streamlit as st
 
 from core.train import Trainer
 from playground import compare_panels, controls
-from playground.comparison import LAST, Comparison, LineUp, Series, encode, reached
+from playground.comparison import Comparison, LineUp, Series, encode
 from playground.components import live_plot
 from playground.figures import comparison_chart
 from playground.pages import IDEAS
 from playground.panels import references
 from playground.saved_run import load
-from playground.view import Status, View
+from playground.view import LAST, View
 from playground.visitor import bench as my_bench
 
 POLL = 0.5  # seconds between two looks at the runs
@@ -331,6 +331,6 @@ def _end(line: Series | None) -> str:
     view = line.views[0] if line else None
     if view is None or not len(view.loss):
         return "–"
-    if view.status is Status.DIVERGED:
+    if view.diverged:
         return f"diverged at {len(view.loss)}"
-    return f"{reached(view.loss):.3g}"
+    return f"{view.reached():.3g}"

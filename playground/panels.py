@@ -1,5 +1,6 @@
 """What the Playground page shows of a run: verdict, numbers, curves, maps, predictions, health."""
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -22,8 +23,8 @@ from playground.figures import (
 from playground.frames import Attention, Frame
 from playground.glossary import explain
 from playground.spec import Spec
-from playground.view import Status, View
-from playground.workbench import OVER, Workbench
+from playground.view import LAST, Status, View
+from playground.workbench import Workbench
 
 STAGES = {"scores": "q·k", "scaled": "·scale", "masked": "+mask", "weights": "softmax"}
 IN_WORDS = {
@@ -35,7 +36,6 @@ IN_WORDS = {
 ALL_HEADS = "all heads"
 HEIGHT, PROJECTED = 430, 500  # pixels of the two main figures
 MOST_PREDICTIONS = 32  # columns in the picture of the predictions
-RECENT = 20  # steps in a mean of the training loss
 LOSS_WIDTH, MAPS_WIDTH, HEALTH_WIDTH = 470, 520, 320  # pixels in a window of usual width
 COLOURS = {"info": "#0072b2", "good": "#009e73", "warn": "#e69f00", "bad": "#d55e00"}
 SIGNS = {"info": "●", "good": "✓", "warn": "▲", "bad": "✗"}
@@ -82,8 +82,7 @@ def numbers(bench: Workbench, view: View | None, frame: Frame) -> None:
     """Step, losses, accuracy, speed, time left, parameters."""
     spec = bench.spec
     done = len(view.loss) if view else 0
-    recent = view.loss[-RECENT:] if view else np.empty(0)
-    recent = recent[np.isfinite(recent)]  # a checkpoint may come without its curve
+    recent = view.recent_loss() if view else math.nan
     running = view is not None and view.steps_per_second
     left = (
         view.seconds_left
@@ -93,8 +92,8 @@ def numbers(bench: Workbench, view: View | None, frame: Frame) -> None:
     cells = {
         "Step": (f"{done} / {spec.training.steps}", "Optimiser steps done, of all."),
         "Training loss": (
-            in_nats(float(np.mean(recent))) if len(recent) else "–",
-            f"Nats per scored token, mean of the last {RECENT} steps.",
+            "–" if math.isnan(recent) else in_nats(recent),
+            f"Nats per scored token, mean of the last {LAST} steps.",
         ),
         "Val. loss": (in_nats(frame.loss), "On examples that training never draws."),
         "Accuracy": (
@@ -107,7 +106,7 @@ def numbers(bench: Workbench, view: View | None, frame: Frame) -> None:
         ),
         "Time left" if done else "Takes about": (
             "–"
-            if left <= 0 or (view is not None and view.status in OVER)
+            if left <= 0 or (view is not None and view.status.over)
             else estimate.in_words(left),
             "At the present speed.",
         ),

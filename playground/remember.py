@@ -25,7 +25,6 @@ from playground.view import Status, View
 
 WORTH_KEEPING = 20  # steps
 MAX_TABS = 10_000  # whose owner is known
-OVER = (Status.DONE, Status.STOPPED, Status.DIVERGED, Status.FAILED)
 
 
 def title(spec: Spec, changes: Iterable[Change] = ()) -> str:
@@ -88,7 +87,7 @@ class Memory:
             if kept is None:
                 kept = self._kept[run] = _Kept(steps)
             kept.steps = steps
-        status = view.status if view.status in OVER else Status.STOPPED
+        status = view.status if view.status.over else Status.STOPPED
         view = replace(view, status=status, frames=view.frames[-1:])
         self._post(lambda: self._write(owner, run.started, view, kept))
 

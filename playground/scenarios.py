@@ -28,11 +28,10 @@ from playground.comparison import (
     apply,
     decode,
     encode,
-    reached,
     steps_to,
 )
 from playground.spec import Spec
-from playground.view import Status, View
+from playground.view import View
 
 FILE = Path(__file__).with_name("scenarios.toml")
 REFERENCES = ("chance", "floor")  # of the task: losses that a condition can name like a run
@@ -61,12 +60,8 @@ class Measure:
         return low if low == high else f"{low} to {high}"
 
 
-def _loss(view: View) -> float:
-    return math.inf if view.status is Status.DIVERGED else reached(view.loss)
-
-
 def _last(numbers: Sequence[float], view: View, lost: float = math.nan) -> float:
-    if view.status is Status.DIVERGED:
+    if view.diverged:
         return lost
     return float(numbers[-1]) if len(numbers) else math.nan
 
@@ -78,7 +73,7 @@ def _free(view: View) -> float:
 
 def _steps(view: View) -> float:
     blind = view.spec.task.chance(view.spec.model.architecture).blind
-    found = None if view.status is Status.DIVERGED else steps_to(view.loss, blind / 2)
+    found = None if view.diverged else steps_to(view.loss, blind / 2)
     return math.inf if found is None else float(found)
 
 
@@ -91,7 +86,7 @@ def _share(value: float) -> str:
 
 
 MEASURES: dict[str, Measure] = {
-    "loss": Measure("final loss", _loss, _nats),
+    "loss": Measure("final loss", View.reached, _nats),
     "validation": Measure(
         "validation loss", lambda view: _last(view.val_loss, view, math.inf), _nats
     ),
@@ -102,7 +97,7 @@ MEASURES: dict[str, Measure] = {
     ),
     "diverged": Measure(
         "diverged",
-        lambda view: float(view.status is Status.DIVERGED),
+        lambda view: float(view.diverged),
         lambda x: "yes" if x else "no",
     ),
 }

@@ -1,9 +1,10 @@
 """A run as pages see it: the record that its worker writes, and the views that pages read of it."""
 
+import math
 import time
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -14,6 +15,7 @@ from playground.frames import MAX_FRAME_BYTES, Frame
 from playground.spec import Spec
 
 MAX_FRAMES = 120
+LAST = 20  # steps whose mean is the loss that a run has reached
 
 
 class Status(StrEnum):
@@ -25,36 +27,75 @@ class Status(StrEnum):
     DIVERGED = "diverged"
     FAILED = "failed"
 
+    @property
+    def moving(self) -> bool:
+        """Whether steps are being done, or will be without another press."""
+        return self in (Status.QUEUED, Status.RUNNING)
 
-@dataclass(frozen=True)
+    @property
+    def over(self) -> bool:
+        """Whether the run goes no further by itself."""
+        return self.conclusive or self in (Status.STOPPED, Status.FAILED)
+
+    @property
+    def conclusive(self) -> bool:
+        """Whether the run came to an end of its own, which says something about its knobs."""
+        return self in (Status.DONE, Status.DIVERGED)
+
+
+def _nothing() -> np.ndarray:
+    return np.empty(0)
+
+
+@dataclass(frozen=True, kw_only=True)
 class View:
     """A run as a page reads it: nothing in it changes any more. Arrays have one entry a step."""
 
     status: Status
-    message: str  # why a run diverged or failed, else empty
-    queue_place: int | None  # 1 is next; None: not waiting
-    busy: bool  # a request is still being served
-    spec: Spec  # as asked for, hot changes included
-    version: int  # grows with every change
+    message: str = ""  # why a run diverged or failed, else empty
+    queue_place: int | None = None  # 1 is next; None: not waiting
+    busy: bool = False  # a request is still being served
+    spec: Spec | None  # as asked for, hot changes included; None: a curve without its run
+    version: int = 0  # grows with every change
     steps: np.ndarray
     loss: np.ndarray
-    lr: np.ndarray
-    grad_norm: np.ndarray
-    layer_norms: dict[str, np.ndarray]
-    val_steps: np.ndarray  # where the validation set was evaluated
-    val_loss: np.ndarray
-    val_accuracy: np.ndarray
-    frames: tuple[Frame, ...]
-    changes: tuple[Change, ...]
-    steps_per_second: float  # lately, by the clock on the wall; 0: not known yet
-    tokens_per_second: float
-    seconds_left: float | None
-    seconds_trained: float  # spent in steps
+    lr: np.ndarray = field(default_factory=_nothing)
+    grad_norm: np.ndarray = field(default_factory=_nothing)
+    layer_norms: dict[str, np.ndarray] = field(default_factory=dict)
+    val_steps: np.ndarray = field(
+        default_factory=_nothing
+    )  # where the validation set was evaluated
+    val_loss: np.ndarray = field(default_factory=_nothing)
+    val_accuracy: np.ndarray = field(default_factory=_nothing)
+    frames: tuple[Frame, ...] = ()
+    changes: tuple[Change, ...] = ()
+    steps_per_second: float = 0.0  # lately, by the clock on the wall; 0: not known yet
+    tokens_per_second: float = 0.0
+    seconds_left: float | None = None
+    seconds_trained: float = 0.0  # spent in steps
 
     @property
     def live(self) -> bool:
         """Whether a page should look again soon."""
-        return self.busy or self.status in (Status.QUEUED, Status.RUNNING)
+        return self.busy or self.status.moving
+
+    @property
+    def diverged(self) -> bool:
+        return self.status is Status.DIVERGED
+
+    def recent_loss(self, step: int | None = None) -> float:
+        """The mean of the last 20 training losses, at the end or after `step` steps.
+
+        A loss that nobody knows, because a checkpoint came without its curve, is left out; NaN
+        where none is known.
+        """
+        losses = self.loss[:step][-LAST:]
+        losses = losses[np.isfinite(losses)]
+        return float(np.mean(losses, dtype=np.float64)) if len(losses) else math.nan
+
+    def reached(self, step: int | None = None) -> float:
+        """What the run has achieved: `recent_loss`, infinite where it diverged."""
+        return math.inf if self.diverged else self.recent_loss(step)
 
 
 class Series:

@@ -24,9 +24,6 @@ from playground.view import Status, View
 GHOSTS = 3  # earlier curves kept for comparison
 WORTH_KEEPING = 5  # steps a curve needs to become a ghost
 
-OVER = {Status.DONE, Status.STOPPED, Status.DIVERGED, Status.FAILED}
-MOVING = {Status.RUNNING, Status.QUEUED}
-
 
 @dataclass(frozen=True)
 class Ghost:
@@ -119,7 +116,7 @@ class Workbench:
     def _turn(self, pairs: dict[str, tuple[Any, Any]]) -> None:
         hot = is_hot(pairs) and self.run.view().status not in {Status.DIVERGED, Status.FAILED}
         if hot:
-            when = "after its end" if self.run.view().status in OVER else "while it ran"
+            when = "after its end" if self.run.view().status.over else "while it ran"
             self.run.change(**{name: new for name, (_, new) in pairs.items()})
             self.said = (
                 f"Changed {when}: {in_words(pairs)}. A link to this page begins with it at step 0."
@@ -147,7 +144,7 @@ class Workbench:
     @property
     def moving(self) -> bool:
         """Whether steps are being done, or will be without another press."""
-        return self.run is not None and self.run.view().status in MOVING
+        return self.run is not None and self.run.view().status.moving
 
     @property
     def live(self) -> bool:
@@ -177,7 +174,7 @@ class Workbench:
     def over(self) -> bool:
         """Whether the run goes no further: Play begins it anew."""
         view = self.view
-        if view is None or view.status not in OVER:
+        if view is None or not view.status.over:
             return False
         return view.status is not Status.DONE or len(view.loss) >= self.spec.training.steps
 

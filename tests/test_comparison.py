@@ -30,7 +30,6 @@ from playground.comparison import (
     differences,
     encode,
     line_up,
-    reached,
     read_link,
     steps_to,
     verdict,
@@ -428,13 +427,6 @@ def test_a_leak_is_no_success():
     assert sentence.endswith(
         "below causal in 4 of 4 seeds; but mask=none sees the tokens it is to predict"
     )
-
-
-def test_the_end_is_the_mean_of_the_last_20_losses():
-    loss = np.arange(50, dtype=np.float32)
-    assert reached(loss) == np.mean(range(30, 50))
-    assert reached(loss, 25) == np.mean(range(5, 25))
-    assert reached(loss[:3]) == 1 and math.isnan(reached(loss[:0]))
 
 
 @settings(max_examples=40, deadline=None)

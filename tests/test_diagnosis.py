@@ -32,28 +32,13 @@ def frame_of(accuracy=0.5, largest=0.3, spread=1.0, loss=1.0, **numbers) -> Fram
 
 def view_of(losses=(), status=Status.RUNNING, message="", norms=None) -> View:
     numbers = np.array(losses, np.float32)
-    empty = np.empty(0)
     return View(
         status=status,
         message=message,
-        queue_place=None,
-        busy=False,
         spec=spec_for(),
-        version=0,
         steps=np.arange(1, len(numbers) + 1),
         loss=numbers,
-        lr=numbers,
-        grad_norm=numbers,
         layer_norms={k: np.array([v]) for k, v in (norms or {}).items()},
-        val_steps=empty,
-        val_loss=empty,
-        val_accuracy=empty,
-        frames=(),
-        changes=(),
-        steps_per_second=0.0,
-        tokens_per_second=0.0,
-        seconds_left=None,
-        seconds_trained=0.0,
     )
 
 

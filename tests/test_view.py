@@ -1,5 +1,6 @@
 """The record of a run: what is kept of it, and what a page reads."""
 
+import math
 from dataclasses import replace
 from functools import cache
 
@@ -11,7 +12,7 @@ from core.tasks import TASKS
 from core.train import Step, Trainer
 from playground.frames import Frame, take_frame
 from playground.spec import Spec
-from playground.view import Album, Record, Series, Status
+from playground.view import Album, Record, Series, Status, View
 
 TASK = TASKS["copy"](length=2)
 MODEL = ModelConfig.for_task(TASK, d_model=16, n_heads=2, n_layers=1)
@@ -31,6 +32,36 @@ def step(n: int) -> Step:
 
 def view_of(record: Record):
     return record.view(**REST, busy=False, version=record.version)
+
+
+def curve(*loss: float, status=Status.DONE) -> View:
+    numbers = np.array(loss, np.float32)
+    return View(status=status, spec=SPEC, steps=np.arange(1, len(numbers) + 1), loss=numbers)
+
+
+def test_the_loss_reached_is_the_mean_of_the_last_20():
+    view = curve(*range(50))
+    assert view.reached() == view.recent_loss() == np.mean(range(30, 50))
+    assert view.reached(25) == view.recent_loss(25) == np.mean(range(5, 25))
+    assert curve(0, 1, 2).reached() == 1
+    assert math.isnan(curve().reached())
+
+
+def test_a_run_that_diverged_has_reached_nothing_finite_and_keeps_its_recent_loss():
+    view = curve(1, 3, status=Status.DIVERGED)
+    assert view.reached() == math.inf and view.recent_loss() == 2
+
+
+def test_a_loss_that_a_checkpoint_does_not_know_is_left_out():
+    assert curve(math.nan, 1, 3).reached() == 2
+    assert math.isnan(curve(math.nan).reached())
+
+
+def test_a_run_moves_or_is_over_or_is_paused():
+    assert [status for status in Status if not status.moving and not status.over] == [Status.PAUSED]
+    assert not any(status.moving and status.over for status in Status)
+    assert [status for status in Status if status.conclusive] == [Status.DONE, Status.DIVERGED]
+    assert all(status.over for status in Status if status.conclusive)
 
 
 def test_a_record_of_nothing_can_be_viewed():

@@ -182,28 +182,15 @@ def actions(chosen: list[Entry]) -> None:
 
 def view_of(entry: Entry) -> View:
     """A run of the history as the Playground reads one: its thinned curve."""
-    empty = np.empty(0)
     return View(
         status=Status(entry.result.status),
-        message=entry.result.message,
-        queue_place=None,
-        busy=False,
         spec=None,
-        version=0,
         steps=entry.steps,
         loss=entry.loss,
-        lr=empty,
-        grad_norm=empty,
-        layer_norms={},
         val_steps=entry.val_steps,
         val_loss=entry.val_loss,
         val_accuracy=entry.val_accuracy,
-        frames=(),
         changes=entry.changes,
-        steps_per_second=0,
-        tokens_per_second=0,
-        seconds_left=None,
-        seconds_trained=entry.result.seconds,
     )
 
 

@@ -7,13 +7,10 @@ from playground.comparison import Comparison, caution, differences, name_of, ver
 from playground.panels import references
 from playground.scenarios import MEASURES, Outcome, Results, Scenario
 from playground.spec import Spec
-from playground.view import Status
 from playground.visitor import bench as my_bench
 
 POLL = 1.0  # seconds between two looks at the runs
 COLUMNS = 3  # of cards
-FINISHED = (Status.DONE, Status.DIVERGED)
-ENDED = (*FINISHED, Status.STOPPED, Status.FAILED)
 REFERENCES = {"chance": "best blind guess", "floor": "no model can be below"}
 PLAYGROUND, COMPARE = "app_pages/playground.py", "app_pages/compare.py"
 
@@ -181,7 +178,7 @@ def curves(scenario: Scenario, projector: bool) -> None:
 def reveal(scenario: Scenario) -> None:
     """The outcome beside the prediction, the numbers, the reason, and the ways on."""
     series = scenario.named(compared.series())
-    if any(view.status not in FINISHED for line in series for view in line.views):
+    if any(not view.status.conclusive for line in series for view in line.views):
         said = {view.message for line in series for view in line.views if view.message}
         st.error(f"Not all runs came to their end, so nothing is concluded. {' '.join(said)}")
         return
@@ -315,7 +312,7 @@ active = started and compared.live
 over = (
     started
     and not active
-    and all(view.status in ENDED for line in compared.series() for view in line.views)
+    and all(view.status.over for line in compared.series() for view in line.views)
 )
 expected = predict(scenario, started)
 transport(scenario, expected, started, over)

@@ -1,6 +1,5 @@
 """What matters when training: warmup, clipping, tying and precision, each with its measured effect."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -12,7 +11,7 @@ from core.optimize import cosine, learning_rate
 from core.tasks import TASKS
 from core.train import Trainer
 from playground import lesson
-from playground.comparison import Change, Series, line_up, reached
+from playground.comparison import Change, Series, line_up
 from playground.components import live_plot
 from playground.figures.tricks import (
     NumberType,
@@ -29,7 +28,6 @@ from playground.lesson import Knob
 from playground.panels import references
 from playground.runs import RUNS
 from playground.spec import Spec
-from playground.view import Status
 
 FAST, SLOW = 0.9, 1.1  # a step that takes less, or more, than so many times the fp32 one
 FEW = 0.02  # a share that is hardly worth the trouble
@@ -147,13 +145,12 @@ def picture(figure) -> None:
 
 
 def over(line: Series) -> bool:
-    return line.views[0].status in (Status.DONE, Status.DIVERGED)
+    return line.views[0].status.conclusive
 
 
 def loss_of(line: Series) -> float:
     """The loss that a run reached; infinite where it diverged."""
-    view = line.views[0]
-    return math.inf if view.status is Status.DIVERGED else reached(view.loss)
+    return line.views[0].reached()
 
 
 def train(
