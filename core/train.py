@@ -22,7 +22,7 @@ from core.model import adopt, build_model
 from core.optimize import OPTIMIZERS, learning_rate
 from core.tasks import Batch, Task
 from core.tasks.base import IGNORED
-from core.trace import Trace
+from core.trace import NO_TRACE, NoTrace, Trace
 
 
 @dataclass(frozen=True)
@@ -191,12 +191,15 @@ class Trainer:
         self.scaler.update()
 
     @torch.no_grad()
-    def evaluate(self, batch: Batch | None = None) -> Evaluation:
-        """Loss and accuracy on a batch, by default the task's fixed validation set."""
+    def evaluate(self, batch: Batch | None = None, trace: NoTrace = NO_TRACE) -> Evaluation:
+        """Loss and accuracy on a batch, by default the task's fixed validation set.
+
+        The edits of `trace` say what the model would be without a head, a block …
+        """
         batch = batch or self.task.validation(self.model_config.architecture)
         inputs, targets = self._to_device(batch)
         with self.autocast:
-            logits = self.model(*inputs)
+            logits = self.model(*inputs, trace=trace)
         scored = targets != IGNORED
         right = (logits.argmax(-1) == targets) & scored
         loss = cross_entropy(logits.float(), targets)
@@ -204,16 +207,13 @@ class Trainer:
 
     @torch.no_grad()
     def look(
-        self,
-        *inputs: Int[Tensor, "batch _"],
-        trace: Trace | None = None,
-        only: Collection[str] | None = None,
+        self, *inputs: Int[Tensor, "batch _"], only: Collection[str] | None = None
     ) -> dict[str, Tensor]:
         """Run the model with somebody watching: every traced tensor by name, in float32.
 
         `only` some of them are brought to the host: those whose names end so ("weights").
         """
-        trace = trace or Trace()
+        trace = Trace()
         self.model(*(x.to(self.device.name) for x in inputs), trace=trace)
         return {
             name: tensor.float().cpu()

@@ -188,16 +188,16 @@ def test_what_is_no_token_is_explained(text, said):
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_a_model_without_a_block_is_the_model_that_never_had_it(norm):
-    model = build_model(depth.config(3, True, norm, "xavier"))
-    batch = depth.TASK.validation("decoder", 8)
-    whole = cross_entropy(model(*batch.inputs), batch.targets).item()
-    assert depth.loss_without(model, batch, None) == pytest.approx(whole)
+    trainer = Trainer(depth.config(3, True, norm, "xavier"), depth.TASK, TrainConfig())
+    model, batch = trainer.model, depth.TASK.validation("decoder", 8)
+    whole = trainer.evaluate(batch).loss
     for left_out in range(3):
         shorter = copy.copy(model)
         shorter._modules = dict(model._modules)
         shorter.blocks = nn.ModuleList(b for i, b in enumerate(model.blocks) if i != left_out)
-        expected = cross_entropy(shorter(*batch.inputs), batch.targets).item()
-        assert depth.loss_without(model, batch, left_out) == pytest.approx(expected)
+        found, trainer.model = depth.loss_without(trainer, batch, left_out), shorter
+        expected, trainer.model = trainer.evaluate(batch).loss, model
+        assert found == pytest.approx(expected)
         assert expected != pytest.approx(whole)
 
 
@@ -207,7 +207,7 @@ def test_each_block_of_a_checkpoint_is_left_out_in_turn():
     skipped = depth.skip_each(trainer)
     assert skipped.whole == pytest.approx(trainer.evaluate().loss, rel=1e-5)
     batch = depth.TASK.validation("decoder")
-    expected = [depth.loss_without(trainer.model.cpu(), batch, block) for block in range(2)]
+    expected = [depth.loss_without(trainer, batch, block) for block in range(2)]
     assert skipped.without == pytest.approx(expected, rel=1e-5)
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from core.config import ModelConfig
-from core.model import Transformer, build_model
+from core.model import build_model
 from core.tasks import TASKS
 from core.tasks.base import Batch
 from core.trace import Trace
@@ -185,21 +185,15 @@ class Skipped:
 
 def skip_each(trainer: Trainer) -> Skipped:
     """Leave out one block after another of a trained model."""
-    batch = TASK.validation("decoder")
-    batch = Batch(tuple(x.to(trainer.device.name) for x in batch.inputs), batch.targets)
-    count = len(trainer.model.blocks)
+    batch, blocks = TASK.validation("decoder"), range(len(trainer.model.blocks))
     return Skipped(
-        loss_without(trainer.model, batch, None),
-        tuple(loss_without(trainer.model, batch, block) for block in range(count)),
+        trainer.evaluate(batch).loss,
+        tuple(loss_without(trainer, batch, block) for block in blocks),
     )
 
 
-@torch.no_grad()
-def loss_without(model: Transformer, batch: Batch, block: int | None) -> float:
+def loss_without(trainer: Trainer, batch: Batch, block: int) -> float:
     """Loss when a block hands on what it was given: its output is exchanged for its input."""
-    trace = Trace()
-    if block is not None:
-        before = "embed" if block == 0 else f"blocks.{block - 1}.x"
-        trace = Trace({f"blocks.{block}.x": lambda x: trace.seen[before]})
-    logits = model(*batch.inputs, trace)
-    return cross_entropy(logits.cpu(), batch.targets).item()
+    before = "embed" if block == 0 else f"blocks.{block - 1}.x"
+    trace = Trace({f"blocks.{block}.x": lambda x: trace.seen[before]})
+    return trainer.evaluate(batch, trace).loss

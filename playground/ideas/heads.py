@@ -6,21 +6,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from core.config import ModelConfig, TrainConfig
-from core.tasks import IGNORED, Batch, Task
+from core.tasks import Task
 from core.tasks.question import SEPARATOR
 from core.trace import Edit, Trace
-from core.train import Trainer, cross_entropy
+from core.train import Trainer
 from playground.frames import Frame, glance
 
 ROWS = 64  # validation rows on which a head is switched off: those of a run's frames
-CLEAR = (
-    0.4  # a job has a name from this share of the way between an even look and all of the weight
-)
+# A job has a name from this share of the way between uniform attention and all of the weight.
+CLEAR = 0.4
 NO_PATTERN = "no clear pattern"
 
 Weights = Float[np.ndarray, "heads query key"]
@@ -217,23 +215,15 @@ def silence(head: int) -> Edit:
     return edit
 
 
-@torch.no_grad()
 def ablation(trainer: Trainer) -> Ablation:
     """Switch off each head in turn: what it hands on is replaced by zeros."""
     config = trainer.model_config
     batch = trainer.task.validation(config.architecture, ROWS)
-    loss = _loss(trainer, batch, Trace())
-    rise = [
-        [
-            _loss(trainer, batch, Trace({f"blocks.{layer}.attention.z": silence(head)})) - loss
-            for head in range(config.n_heads)
-        ]
-        for layer in range(config.n_layers)
-    ]
-    return Ablation(trainer.step_count, loss, np.array(rise))
+    loss = trainer.evaluate(batch).loss
 
+    def rise(layer: int, head: int) -> float:
+        without = Trace({f"blocks.{layer}.attention.z": silence(head)})
+        return trainer.evaluate(batch, without).loss - loss
 
-def _loss(trainer: Trainer, batch: Batch, trace: Trace) -> float:
-    logits = trainer.look(*batch.inputs, trace=trace, only=("logits",))["logits"]
-    assert (batch.targets != IGNORED).any()
-    return cross_entropy(logits, batch.targets).item()
+    rises = [[rise(i, j) for j in range(config.n_heads)] for i in range(config.n_layers)]
+    return Ablation(trainer.step_count, loss, np.array(rises))
