@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from core.train import Trainer
 from playground import compare_panels, controls
@@ -131,6 +132,22 @@ class Knob:
 
 def _nearest(offered: Sequence[Any], wish: Any) -> Any:
     return offered[0] if isinstance(wish, str) else controls.nearest(offered, wish)
+
+
+def row() -> DeltaGenerator:
+    """Where knobs and buttons stand side by side."""
+    return st.container(horizontal=True, vertical_alignment="bottom")
+
+
+def choose(*knobs: Knob) -> list[Any]:
+    """Draw knobs side by side, and read them off."""
+    with row():
+        return [knob.draw() for knob in knobs]
+
+
+def counted(n: int, thing: str) -> str:
+    """1 block, 2 blocks."""
+    return f"{n} {thing}{'s' * (n != 1)}"
 
 
 # --- what stands beside a picture -----------------------------------------------------------

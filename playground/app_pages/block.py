@@ -19,7 +19,7 @@ from playground.figures.block import (
 )
 from playground.glossary import explain
 from playground.ideas import block
-from playground.lesson import Knob
+from playground.lesson import Knob, choose
 from playground.spec import Spec
 from playground.view import Status
 
@@ -172,7 +172,7 @@ lesson.begin(
     "block",
     "Attention mixes the positions; the feed-forward then works on each position alone, and holds two thirds of a block's weights.",
 )
-with st.container(horizontal=True, vertical_alignment="bottom"):
+with lesson.row():
     width = WIDTH.draw(width=330)
     factor = FACTOR.draw()
     layers = LAYERS.draw(width=250)
@@ -185,9 +185,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
                 args=(sizes,),
                 help=f"d_model {sizes[0]:,}, d_ff {sizes[0] * sizes[1]:,}, {sizes[2]} blocks, {sizes[3]:,} tokens, vocabulary {sizes[4]:,}.",
             )
-with st.container(horizontal=True, vertical_alignment="bottom"):
-    length = LENGTH.draw()
-    vocabulary = VOCABULARY.draw()
+length, vocabulary = choose(LENGTH, VOCABULARY)
 
 config = block.model_config(width, factor, layers, vocabulary, length)
 costs = block.costs(config, length)
@@ -265,9 +263,7 @@ st.markdown(
     "Random tokens go through the real sub-layers. Change one token: which outputs move? Then put "
     "the tokens into another order: do the outputs only change places?"
 )
-with st.container(horizontal=True, vertical_alignment="bottom"):
-    places = PLACES.draw()
-    order = ORDER.draw()
+places, order = choose(PLACES, ORDER)
 mixings = block.mixing(places, order)
 live_plot(
     influence_maps(

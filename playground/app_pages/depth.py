@@ -19,7 +19,7 @@ from playground.figures.depth import (
 from playground.figures.style import scientific
 from playground.glossary import explain
 from playground.ideas import depth
-from playground.lesson import Knob
+from playground.lesson import Knob, choose
 from playground.spec import Spec
 
 PANELS = {
@@ -217,11 +217,7 @@ lesson.begin(
     "depth",
     "Residual connections keep the gradient alive through many layers, and LayerNorm keeps the numbers in shape.",
 )
-with st.container(horizontal=True, vertical_alignment="bottom"):
-    n_layers = LAYERS.draw()
-    residual = RESIDUAL.draw()
-    norm = NORM.draw()
-    init = INIT.draw()
+n_layers, residual, norm, init = choose(LAYERS, RESIDUAL, NORM, INIT)
 
 flows = {kind: depth.flow(n_layers, kind, norm, init) for kind in (True, False)}
 found = flows[residual]
@@ -269,7 +265,7 @@ st.subheader("At every depth", anchor=False)
 sweep_place = st.container()
 
 st.subheader("LayerNorm, number by number", anchor=False)
-with st.container(horizontal=True, vertical_alignment="bottom"):
+with lesson.row():
     text = st.text_input(
         "Eight numbers of one token",
         TOKEN,

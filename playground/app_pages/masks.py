@@ -23,7 +23,7 @@ from playground.figures.masks import (
 )
 from playground.glossary import explain
 from playground.ideas import masks
-from playground.lesson import Knob
+from playground.lesson import Knob, choose, counted
 from playground.spec import Spec
 from playground.view import Status
 
@@ -147,29 +147,30 @@ def verdict(found: masks.Reach, seen: np.ndarray, window: int | None, n_layers: 
     """What the picture says, from its gradients."""
     reached, count = found.reached, len(seen)
     pairs, later = count * (count - 1) // 2, int(np.triu(reached, 1).sum())
-    through = f"through {n_layers} block{'s' * (n_layers > 1)}"
+    through = f"through {counted(n_layers, 'block')}"
     if later:
         answers = int(np.diagonal(reached, 1).sum())
         said = (
-            f"The mask leaks: {later} of {pairs} pairs of an output and a later token have a gradient. "
-            f"{answers} of {count - 1} outputs can see the very token that they are to predict (rings)."
+            f"The mask leaks: {later} of {pairs} pairs of an output and a later token have a "
+            f"gradient. {answers} of {count - 1} outputs can see the very token that they are to "
+            "predict (rings)."
         )
     else:
-        said = f"Nothing leaks: {through}, the gradient of every output with respect to every later token is exactly 0."
+        said = (
+            f"Nothing leaks: {through}, the gradient of every output with respect to every later "
+            "token is exactly 0."
+        )
     if window is not None:
         n, most = int(reached[-1].sum()), n_layers * (window - 1) + 1
-        rule = f"n·(w − 1) + 1 = {most}"
-        so = "and" if n == window else "but"
-        said += f" The window shows {window}, {so} {n} tokens reach the last output {through}: " + (
-            f"{rule}." if n == most else f"{rule}, and the row has no more than {count}."
+        said += (
+            f" The window shows {window}, {'and' if n == window else 'but'} {n} tokens reach the "
+            f"last output {through}: n·(w − 1) + 1 = {most}"
         )
+        said += "." if n == most else f", and the row has no more than {count}."
     if empty := np.flatnonzero(~seen.any(-1)).tolist():
-        said += f" Quer{'ies' if len(empty) > 1 else 'y'} {_listed(empty)} see{'s' * (len(empty) == 1)} nothing."
+        who = "Query {} sees" if len(empty) == 1 else "Queries {} see"
+        said += f" {who.format(', '.join(map(str, empty)))} nothing."
     return said
-
-
-def _listed(places: Sequence[int]) -> str:
-    return ", ".join(map(str, places))
 
 
 def about_row(found: masks.Reach, seen: np.ndarray, query: int) -> str:
@@ -181,16 +182,17 @@ def about_row(found: masks.Reach, seen: np.ndarray, query: int) -> str:
             f"Query {query} sees {int(seen[query].sum())} of {len(seen)} keys. The others get "
             "a weight of exactly 0, and the rest sums to 1."
         )
-    others = int(found.reached[query].sum())
-    said = (
-        f"Query {query} sees nothing. Softmax alone would still hand out weights, {found.softmax[0, query].max():.2f} each: "
-        f"beside {masks.HIDDEN_SCORE:.2g} the scores are lost in rounding. So the code multiplies such a row by 0, attention "
-        f"hands over {found.handed_over[query]:g}, and what is left is the way around it: output {query} is reached by "
-        f"{others} token{'s' * (others != 1)}, its own. "
+    return (
+        f"Query {query} sees nothing. Softmax alone would still hand out weights, "
+        f"{found.softmax[0, query].max():.2f} each: beside {masks.HIDDEN_SCORE:.2g} the scores are "
+        "lost in rounding. So the code multiplies such a row by 0, attention hands over "
+        f"{found.handed_over[query]:g}, and what is left is the way around it: output {query} is "
+        f"reached by {counted(int(found.reached[query].sum()), 'token')}, its own. "
+    ) + (
+        "No logit is NaN, and all gradients are finite."
+        if found.finite
+        else "Some number is not finite."
     )
-    if found.finite:
-        return said + "No logit is NaN, and all gradients are finite."
-    return said + "Some number is not finite."
 
 
 def about_padding(parts: Sequence[tuple], kind: str, position: str) -> str:
@@ -205,10 +207,13 @@ def about_padding(parts: Sequence[tuple], kind: str, position: str) -> str:
         said += f" Not hidden, it is read like a token, and logits move by up to {end_open:.2f}."
     said += f" Padding at the start, hidden: each sequence {_as(start)}"
     if start > masks.ROUNDING:
-        said += f", because every token stands at another place, and {position} positions tell. Hiding the padding does not help with that."
-    else:
-        said += f": {'nobody asks where a token stands' if position == 'none' else f'{position} positions only know distances'}."
-    return said
+        return (
+            f"{said}, because every token stands at another place, and {position} positions tell. "
+            "Hiding the padding does not help with that."
+        )
+    if position == "none":
+        return f"{said}: nobody asks where a token stands."
+    return f"{said}: {position} positions only know distances."
 
 
 def _as(difference: float) -> str:
@@ -223,14 +228,10 @@ def _as(difference: float) -> str:
 
 lesson.begin(
     "masks",
-    "A causal mask hides the future. Without it, a model reads the answer off instead of working it out.",
+    "A causal mask hides the future. Without it, a model reads the answer off instead of working "
+    "it out.",
 )
-with st.container(horizontal=True, vertical_alignment="bottom"):
-    kind = KIND.draw()
-    window = WINDOW.draw()
-    n_layers = LAYERS.draw()
-    length = LENGTH.draw()
-    padding = PADDING.draw()
+kind, window, n_layers, length, padding = choose(KIND, WINDOW, LAYERS, LENGTH, PADDING)
 
 places = range(length)
 cells = masks.table(kind, window, length, padding, edits())
@@ -241,7 +242,7 @@ names = masks.TASK.decode(masks.tokens(length, padding))
 regular = kind == "window" and not by_hand and not padding
 
 verdict_place, picture_place = st.empty(), st.container()
-with st.container(horizontal=True, vertical_alignment="bottom"):
+with lesson.row():
     query = QUERY.draw(places, width=330)
     key = KEY.draw(places, width=330)
     st.button(
@@ -298,7 +299,8 @@ st.subheader("One row of the formula", anchor=False)
 added = "0" if seen[query, key] else f"({lesson.tex(f'{found.added[query, key]:.2g}')})"
 weight = f"{found.weights[0, query, key]:.2f}" if seen[query, key] else "0"
 lesson.formula(
-    r"w_{ij} = \operatorname{softmax}_j\left(\frac{q_i \cdot k_j}{\sqrt{d_k}} + b_{ij}\right),\quad b_{ij} = 0 \text{ or } -\infty",
+    r"w_{ij} = \operatorname{softmax}_j\left(\frac{q_i \cdot k_j}{\sqrt{d_k}} + b_{ij}\right),"
+    r"\quad b_{ij} = 0 \text{ or } -\infty",
     rf"{found.scaled[0, query, key]:.2f} + {added} \;\Rightarrow\; w_{{{query},{key}}} = {weight}",
 )
 live_plot(
@@ -317,22 +319,22 @@ live_plot(
 )
 st.markdown(explain(about_row(found, seen, query)), unsafe_allow_html=True)
 st.caption(
-    f"Head 1 of block 1. For −∞ the code adds {masks.HIDDEN_SCORE:.2g}, half of the most negative float32: far enough "
-    "for a weight of exactly 0, and a finite number, so that a row in which all is hidden does not become NaN."
+    f"Head 1 of block 1. For −∞ the code adds {masks.HIDDEN_SCORE:.2g}, half of the most negative "
+    "float32: far enough for a weight of exactly 0, and a finite number, so that a row in which "
+    "all is hidden does not become NaN."
 )
 
 left, right = st.columns(2, gap="large")
 with left:
     st.subheader("A window reaches further than it looks", anchor=False)
     st.markdown(
-        "Each block looks `w − 1` places further back than the last: what block 1 has gathered, block 2 passes on. "
-        f"Counted by gradient, for the last of {masks.MAX_LENGTH} tokens."
+        "Each block looks `w − 1` places further back than the last: what block 1 has gathered, "
+        f"block 2 passes on. Counted by gradient, for the last of {masks.MAX_LENGTH} tokens."
     )
-    measured = [masks.window_reach(w) for w in masks.WINDOWS]
     live_plot(
         window_chart(
             masks.WINDOWS,
-            measured,
+            [masks.window_reach(w) for w in masks.WINDOWS],
             masks.MAX_LENGTH,
             chosen=(window, n_layers) if kind == "window" else None,
             **lesson.tall(350, 440),
@@ -342,8 +344,9 @@ with left:
 with right:
     st.subheader("The leak, measured from outside", anchor=False)
     st.markdown(
-        "Without gradients: change a later token, and see how far the logits before it move. A causal mask and a window "
-        f"keep them where they are, to the last digit. ({n_layers} block{'s' * (n_layers > 1)}, plain masks, untrained.)"
+        "Without gradients: change a later token, and see how far the logits before it move. A "
+        "causal mask and a window keep them where they are, to the last digit. "
+        f"({counted(n_layers, 'block')}, plain masks, untrained.)"
     )
     with st.container(horizontal=True):
         for name in MASKS:
@@ -358,8 +361,8 @@ with right:
                 delta_color="green" if moved == 0 else "red",
             )
     st.markdown(
-        "A low training loss says nothing about that. When a model writes by itself, the token to look at "
-        "does not exist yet: train both at the end of this page."
+        "A low training loss says nothing about that. When a model writes by itself, the token to "
+        "look at does not exist yet: train both at the end of this page."
     )
 
 st.subheader("A padded batch against the same sequences alone", anchor=False)
@@ -371,12 +374,7 @@ for side in masks.SIDES:
         (f"padding at the {side}, hidden", batch.shown, batch.hidden),
         (f"padding at the {side}, not hidden", batch.shown, batch.visible),
     ]
-live_plot(
-    padded_picture(parts, **lesson.tall(340, 470)),
-    key="masks_padded",
-)
-
-
+live_plot(padded_picture(parts, **lesson.tall(340, 470)), key="masks_padded")
 st.markdown(about_padding(parts, kind, position))
 st.caption(
     "Colour: the largest difference of a logit at that place. The padding itself is never scored."
@@ -387,6 +385,12 @@ lesson.source(SOURCES[kind], as_bias, hide_padding, attention_spelled_out, futur
 
 LINES = ("causal mask", "no mask")
 COLLAPSED, HOLDS = 0.5, 0.8  # accuracies without the answer in view
+ACCURACIES = {
+    "answer in view": "Teacher-forced accuracy: each token is predicted with the right answer "
+    "before it given.",
+    "on its own": "Free-running accuracy: the model continues from its own output, as it must in "
+    "use.",
+}
 
 
 def after(series: tuple[Series, ...]) -> None:
@@ -394,28 +398,23 @@ def after(series: tuple[Series, ...]) -> None:
     last = [line.views[0].frames[-1:] for line in series]
     shares = [(f[0].teacher_forced, f[0].free_running) if f else (None, None) for f in last]
     with st.container(horizontal=True):
-        for label, (forced, free) in zip(LINES, shares, strict=True):
-            st.metric(
-                f"{label}: right, answer in view",
-                _share(forced),
-                help="Teacher-forced accuracy: each token is predicted with the right answer before it given.",
-                border=True,
-            )
-            st.metric(
-                f"{label}: right, on its own",
-                _share(free),
-                help="Free-running accuracy: the model continues from its own output, as it must in use.",
-                border=True,
-            )
+        for label, pair in zip(LINES, shares, strict=True):
+            for (what, about), value in zip(ACCURACIES.items(), pair, strict=True):
+                shown = "–" if value is None else f"{value:.0%}"
+                st.metric(f"{label}: right, {what}", shown, help=about, border=True)
     if all(line.views[0].status is Status.DONE for line in series) and None not in shares[1]:
         st.markdown(explain(outcome(*shares[1])), unsafe_allow_html=True)
 
 
 def outcome(forced: float, free: float) -> str:
     """What became of the model without a mask."""
-    said = f"Without a mask {forced:.0%} are right while the answer is in view, and {free:.0%} when it is not"
+    said = (
+        f"Without a mask {forced:.0%} are right while the answer is in view, and {free:.0%} when "
+        "it is not"
+    )
     if free < COLLAPSED:
-        return f"{said}: it has learnt to read the answer off, and little else. Its loss does not tell."
+        said += ": it has learnt to read the answer off, and little else."
+        return f"{said} Its loss does not tell."
     if free < HOLDS:
         return f"{said}: a good part of it was read off."
     return (
@@ -424,18 +423,14 @@ def outcome(forced: float, free: float) -> str:
     )
 
 
-def _share(value: float | None) -> str:
-    return "–" if value is None else f"{value:.0%}"
-
-
 trained = TRAINED.draw()
 task = TASKS["reverse"](length=6)
 base = Spec(ModelConfig.for_task(task, position=trained), task, TrainConfig())
 lesson.training(
     "masks",
-    "Reverse six symbols, under a causal mask and without any. Which loss ends lower? And who can still do it "
-    f"when the answer is not there to be looked at? Then choose {'sinusoidal' if trained == 'rotary' else 'rotary'} "
-    "positions, and train again.",
+    "Reverse six symbols, under a causal mask and without any. Which loss ends lower? And who can "
+    "still do it when the answer is not there to be looked at? Then choose "
+    f"{'sinusoidal' if trained == 'rotary' else 'rotary'} positions, and train again.",
     line_up(base, [(("mask", "none"),)]),
     LINES,
     after=after,

@@ -24,7 +24,7 @@ from playground.figures.tricks import (
 )
 from playground.glossary import explain
 from playground.ideas import tricks
-from playground.lesson import Knob
+from playground.lesson import Knob, choose
 from playground.panels import references
 from playground.runs import RUNS
 from playground.spec import Spec
@@ -214,7 +214,7 @@ def latex(x: float) -> str:
 
 
 def warmup() -> None:
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with lesson.row():
         steps = STEPS.draw()
         length = WARMUP.draw([n for n in WARMUP.choices if n < steps])
         peak = PEAK.draw()
@@ -278,11 +278,7 @@ def warmup() -> None:
 
 
 def clipping() -> None:
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        clip = CLIP.draw()
-        optimizer = OPTIMIZER.draw()
-        rate = RATE.draw()
-        norm = NORM.draw()
+    clip, optimizer, rate, norm = choose(CLIP, OPTIMIZER, RATE, NORM)
     found = tricks.first_gradients(norm, clip)
     longest = max(found.before)
     factor = tricks.clip_factor(longest, clip)
@@ -339,10 +335,7 @@ def clipping() -> None:
 
 
 def tying() -> None:
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        width = WIDTH.draw()
-        layers = LAYERS.draw()
-        vocabulary = VOCABULARY.draw()
+    width, layers, vocabulary = choose(WIDTH, LAYERS, VOCABULARY)
     two, one = tricks.tables(
         ModelConfig(d_model=width, n_heads=1, n_layers=layers, vocab_size=vocabulary)
     )
@@ -390,7 +383,7 @@ def tying() -> None:
 
 def precision() -> None:
     device = RUNS.device
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with lesson.row():
         width = SIZE.draw()
         scale = LOSS_SCALE.draw()
         asked = st.button(
