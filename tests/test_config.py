@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.config import ModelConfig, TrainConfig
-from core.knobs import check_knobs, difference, knob
+from core.knobs import difference
 
 CONFIGS = [ModelConfig, TrainConfig]
 
@@ -179,14 +179,3 @@ def test_a_config_takes_its_vocabulary_and_length_from_the_task():
     config = ModelConfig.for_task(Task(), d_model=32)
     assert (config.vocab_size, config.max_len, config.d_model) == (17, 20, 32)
     assert ModelConfig.for_task(Task(), architecture="encoder-decoder").max_len == 10
-
-
-def test_a_new_dataclass_gets_the_same_checks():
-    @dataclasses.dataclass(frozen=True)
-    class Mine:
-        size: int = knob(3, low=2, high=5, help="A size.")
-        free: str = ""
-
-    check_knobs(Mine())
-    with pytest.raises(ValueError, match="size=6: must be at most 5"):
-        check_knobs(Mine(size=6))
