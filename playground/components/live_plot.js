@@ -1,5 +1,5 @@
 // Draws a Plotly figure and keeps it: one newPlot when it appears, Plotly.react from then on.
-const { SCRIPT, PALETTE, NEUTRALS } = "CONSTANTS";
+const { SCRIPT, PALETTE, NEUTRALS, TEMPLATE } = "CONSTANTS";
 const plots = new WeakMap();
 const themes = new Map();
 const decoder = new TextDecoder();
@@ -39,17 +39,17 @@ function readTheme(root) {
     [NEUTRALS.text]: text, [NEUTRALS.muted]: mix(0.68), [NEUTRALS.grid]: border, [NEUTRALS.hidden]: mix(0.16),
   };
   palette.split(",").forEach((colour, i) => PALETTE[i] && (colours[PALETTE[i]] = colour.trim()));
-  const clear = "rgba(0,0,0,0)";
-  const axis = { gridcolor: mix(0.13), linecolor: mix(0.3), zerolinecolor: mix(0.3) };
-  const layout = {
-    font: { family: font, color: text, size: 14 }, paper_bgcolor: clear, plot_bgcolor: clear, xaxis: axis, yaxis: axis,
-    hoverlabel: { bgcolor: soft, bordercolor: border, font: { color: text } }, legend: { bgcolor: clear },
-    modebar: { bgcolor: clear, color: mix(0.55), activecolor: text },
-  };
-  const theme = { name, colours, back, template: { layout } };
+  const { data, layout } = JSON.parse(recolour(JSON.stringify(TEMPLATE), colours));
+  layout.font.family = font;
+  layout.hoverlabel = { bgcolor: soft, bordercolor: border, font: { color: text } };
+  layout.modebar = { bgcolor: layout.paper_bgcolor, color: mix(0.55), activecolor: text };
+  const theme = { name, colours, back, template: { data, layout } };
   themes.set(name, theme);
   return theme;
 }
+
+// The whole string must be a colour, so that no token of a text is taken for one.
+const recolour = (json, colours) => json.replace(/"(#[0-9a-f]{6})"/g, (all, hex) => (colours[hex] ? `"${colours[hex]}"` : all));
 
 // share -> colour between two CSS colours, of whatever notation: a canvas reads them.
 function mixer(over, under) {
@@ -86,9 +86,7 @@ function draw(plot) {
   if (plot.drawn === plot.text && plot.theme === theme) return;
   const first = plot.drawn === undefined;
   Object.assign(plot, { theme, drawn: plot.text, width: root.clientWidth });
-  // The whole string must be a colour, so that no token of a text is taken for one.
-  const json = plot.text.replace(/"(#[0-9a-f]{6})"/g, (all, hex) => (theme.colours[hex] ? `"${theme.colours[hex]}"` : all));
-  const { figure: { data, layout }, ...about } = JSON.parse(json);
+  const { figure: { data, layout }, ...about } = JSON.parse(recolour(plot.text, theme.colours));
   // A hidden cell is null in JSON; undefined makes its hover say so instead of 0.
   for (const { z } of data) z?.forEach((row) => row.forEach((v, i) => v === null && (row[i] = undefined)));
   Object.assign(layout, { template: theme.template, autosize: true });

@@ -15,7 +15,15 @@ from typing import Any, NamedTuple
 import orjson
 import streamlit as st
 
-from playground.figures.style import GRID, HIDDEN, MUTED, RUN_COLOURS, TEXT, alt_text
+from playground.figures.style import (
+    GRID,
+    HIDDEN,
+    MUTED,
+    RUN_COLOURS,
+    TEMPLATE,
+    TEXT,
+    alt_text,
+)
 
 PLOTLY_FILE = f"plotly-{importlib.metadata.version('plotly')}.min.js"
 PLOTLY_PATH = f"assets/{PLOTLY_FILE}"
@@ -24,6 +32,7 @@ _CONSTANTS = {
     "SCRIPT": PLOTLY_PATH,
     "PALETTE": RUN_COLOURS,
     "NEUTRALS": {"text": TEXT, "muted": MUTED, "grid": GRID, "hidden": HIDDEN},
+    "TEMPLATE": TEMPLATE,
 }
 _JS = Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
 
@@ -85,7 +94,8 @@ def live_plot(
         "alt": alt or alt_text(figure),
         "name": name or key,
         "clickable": clickable or on_click is not None,
-        "figure": figure if layout.get("height") == height else _with_height(figure, height),
+        # The browser has the template, in the visitor's colours.
+        "figure": {**figure, "layout": {**layout, "height": height, "template": None}},
     }
 
     def clicked() -> None:
@@ -101,10 +111,6 @@ def live_plot(
     )
     point = result.get("click")
     return Click(**point) if point else None
-
-
-def _with_height(figure: dict[str, Any], height: int) -> dict[str, Any]:
-    return {**figure, "layout": {**figure["layout"], "height": height}}
 
 
 def _plain(value: Any) -> Any:

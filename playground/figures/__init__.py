@@ -9,8 +9,12 @@ from playground.figures.compare import (
 )
 from playground.figures.health import entropy_chart, gradient_chart, spread_chart
 from playground.figures.loss import Curve, loss_chart
+from playground.figures.panels import empty_figure
 from playground.figures.predictions import prediction_chart
-from playground.figures.style import Figure, alt_text, empty_figure
+from playground.figures.style import (
+    Figure,
+    alt_text,
+)
 
 __all__ = [
     "STAGES",

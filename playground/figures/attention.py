@@ -9,6 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from playground.figures.panels import (
+    empty_figure,
+    suffix_of,
+)
 from playground.figures.style import (
     HIDDEN,
     SCORES_SCALE,
@@ -17,11 +21,9 @@ from playground.figures.style import (
     Figure,
     Sizes,
     base_layout,
-    empty_figure,
     escape,
     nice_limit,
     sizes,
-    suffix_of,
     token_labels,
 )
 

@@ -428,6 +428,7 @@ def activation_picture(
         "margin": {"l": 4 * size.font, "r": 12, "t": 2 * size.font, "b": round(3.4 * size.font)},
         "barmode": "overlay",
         "bargap": 0.0,
+        "showlegend": True,
         "legend": {"x": 0.02, "y": 0.98, "font": {"size": size.font}},
         "xaxis": {
             "domain": [0, 0.4],

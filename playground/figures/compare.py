@@ -12,6 +12,9 @@ from numpy.typing import ArrayLike
 
 from playground.figures.attention import STAGES, attention_maps
 from playground.figures.loss import SMOOTHING, loss_chart, smooth
+from playground.figures.panels import (
+    empty_figure,
+)
 from playground.figures.style import (
     GRID,
     HIDDEN,
@@ -21,7 +24,7 @@ from playground.figures.style import (
     Figure,
     Sizes,
     base_layout,
-    empty_figure,
+    dash,
     escape,
     finite,
     legend_below,
@@ -30,8 +33,6 @@ from playground.figures.style import (
     sizes,
 )
 
-# Six, beside eight colours: the first 24 variants differ in one or the other, the first six in both.
-DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 BAND_POINTS = 600
 # A loss this many times above chance would press all other curves flat onto the axis.
 VIEW_LIMIT = 3
@@ -59,11 +60,6 @@ class Band:
     high: Sequence[float] = ()
     n_seeds: int = 1
     colour_index: int = 0
-
-
-def dash(index: int) -> str:
-    """Dash of the variant with this index: who cannot tell the colours tells the dashes."""
-    return DASHES[index % len(DASHES)]
 
 
 # --- curves over seeds --------------------------------------------------------------------------

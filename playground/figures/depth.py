@@ -7,6 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from playground.figures.panels import (
+    domains,
+    heading,
+    reference_label,
+    suffix_of,
+)
 from playground.figures.style import (
     GRID,
     HIDDEN,
@@ -16,15 +22,11 @@ from playground.figures.style import (
     Figure,
     Sizes,
     base_layout,
-    domains,
     escape,
     finite,
-    heading,
     legend_below,
-    reference_label,
     run_colour,
     sizes,
-    suffix_of,
 )
 
 WITH, WITHOUT = run_colour(0), run_colour(1)  # residual connections, wherever they are compared

@@ -8,6 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from playground.figures.compare import dash
+from playground.figures.panels import (
+    empty_figure,
+    step_label,
+)
 from playground.figures.style import (
     GRID,
     MUTED,
@@ -16,7 +20,6 @@ from playground.figures.style import (
     WEIGHTS_SCALE,
     Figure,
     base_layout,
-    empty_figure,
     escape,
     finite,
     legend_below,
@@ -24,7 +27,6 @@ from playground.figures.style import (
     run_colour,
     sizes,
     step_axis,
-    step_label,
 )
 
 ASIDE = 0.25  # opacity of what is not chosen

@@ -6,21 +6,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from playground.figures.style import (
-    TEXT,
-    Figure,
-    base_layout,
-    escape,
-    finite,
-    legend_below,
+from playground.figures.panels import (
     note,
     reference_label,
     reference_line,
+    step_label,
+)
+from playground.figures.style import (
+    RUN_COLOURS,
+    TEXT,
+    Figure,
+    base_layout,
+    dash,
+    escape,
+    finite,
+    legend_below,
     run_colour,
-    run_dash,
     sizes,
     step_axis,
-    step_label,
 )
 
 
@@ -167,7 +170,7 @@ def _line(
         "y": values,
         "line": {
             "color": run_colour(index),
-            "dash": run_dash(index),
+            "dash": dash(index // len(RUN_COLOURS)),
             "width": sizes(projector).line,
         },
         "marker": {"color": run_colour(index), "size": sizes(projector).marker},

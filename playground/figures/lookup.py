@@ -11,6 +11,11 @@ from numpy.typing import ArrayLike
 from plotly.colors import sample_colorscale
 
 from playground.figures.attention import STAGES, attention_map, attention_maps
+from playground.figures.panels import (
+    domains,
+    heading,
+    suffix_of,
+)
 from playground.figures.style import (
     GRID,
     HIDDEN,
@@ -21,14 +26,11 @@ from playground.figures.style import (
     Figure,
     Sizes,
     base_layout,
-    domains,
     escape,
     finite,
-    heading,
     nice_limit,
     run_colour,
     sizes,
-    suffix_of,
 )
 
 CHOSEN = run_colour(1)  # frames the row of the query and the cell of the key

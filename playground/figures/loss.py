@@ -9,6 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from playground.figures.panels import (
+    note,
+    reference_label,
+    reference_line,
+    step_label,
+)
 from playground.figures.style import (
     TEXT,
     Figure,
@@ -17,13 +23,9 @@ from playground.figures.style import (
     escape,
     finite,
     legend_below,
-    note,
-    reference_label,
-    reference_line,
     run_colour,
     sizes,
     step_axis,
-    step_label,
 )
 
 SMOOTHING = 0.9

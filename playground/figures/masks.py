@@ -8,6 +8,11 @@ from numpy.typing import ArrayLike
 
 from playground.figures.attention import hatch
 from playground.figures.compare import dash
+from playground.figures.panels import (
+    domains,
+    heading,
+    suffix_of,
+)
 from playground.figures.style import (
     GRID,
     HIDDEN,
@@ -19,15 +24,12 @@ from playground.figures.style import (
     Figure,
     Sizes,
     base_layout,
-    domains,
     escape,
     finite,
-    heading,
     legend_below,
     nice_limit,
     run_colour,
     sizes,
-    suffix_of,
     token_labels,
 )
 

@@ -9,6 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from playground.figures.compare import dash
+from playground.figures.panels import (
+    empty_figure,
+    heading,
+    suffix_of,
+)
 from playground.figures.style import (
     GRID,
     MUTED,
@@ -16,16 +21,13 @@ from playground.figures.style import (
     TEXT,
     Figure,
     base_layout,
-    empty_figure,
     escape,
     finite,
-    heading,
     legend_below,
     nice_limit,
     run_colour,
     scientific,
     sizes,
-    suffix_of,
 )
 
 LEAST = 1e-17  # the left end of the bars: below what float64 can round away

@@ -6,6 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from playground.figures.panels import (
+    empty_figure,
+)
 from playground.figures.style import (
     RIGHT,
     RIGHT_MARK,
@@ -15,7 +18,6 @@ from playground.figures.style import (
     WRONG_MARK,
     Figure,
     base_layout,
-    empty_figure,
     escape,
     sizes,
     token_labels,

@@ -7,20 +7,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from playground.figures.compare import dash
+from playground.figures.panels import (
+    domains,
+    heading,
+    reference_line,
+    suffix_of,
+)
 from playground.figures.style import (
     GRID,
     MUTED,
     Figure,
     base_layout,
-    domains,
     escape,
     finite,
-    heading,
     legend_below,
-    reference_line,
     run_colour,
     sizes,
-    suffix_of,
 )
 
 BINS = 61

@@ -8,7 +8,8 @@ second.
 Figures know nothing of light and dark. They use the colours named here, and the live component
 exchanges each for its counterpart in the visitor's theme (`RUN_COLOURS` for the theme's
 categorical palette, `TEXT`, `MUTED`, `GRID` and `HIDDEN` for its neutrals). As they stand they
-are readable on either background.
+are readable on either background. What most figures want of an axis, a note or a bar stands once
+in `TEMPLATE`; a figure says only what differs.
 """
 
 import math
@@ -31,6 +32,8 @@ RUN_COLOURS = (
     "#8878c8",
     "#888f98",
 )
+# Six, beside eight colours: the first 24 runs differ in one or the other, the first six in both.
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 RIGHT, WRONG = RUN_COLOURS[2], RUN_COLOURS[1]
 RIGHT_MARK, WRONG_MARK = "✓", "✗"
 
@@ -50,6 +53,52 @@ SCORES_SCALE = [
     [0.875, "rgb(178,24,43)"],
     [1.0, "rgb(103,0,31)"],
 ]
+
+CLEAR = "rgba(0,0,0,0)"
+
+# Labels that reach over the edge are left as they are: to look for them takes a third of the time
+# in which Plotly draws a page.
+_AXIS = {
+    "gridcolor": GRID,
+    "zeroline": False,
+    "zerolinecolor": MUTED,
+    "ticks": "",
+    "ticklabeloverflow": "allow",
+}
+# A colour bar lies below the maps; `BAR_LENGTH` is in pixels.
+BAR_LENGTH = 300
+_COLOUR_BAR = {
+    "orientation": "h",
+    "x": 0.5,
+    "y": 0,
+    "yref": "container",
+    "yanchor": "bottom",
+    "xpad": 0,
+    "ypad": 2,
+    "lenmode": "pixels",
+    "len": BAR_LENGTH,
+    "thickness": 10,
+    "outlinewidth": 0,
+    "title": {"side": "top"},
+}
+# Plotly's template: what holds for every figure that does not say otherwise. Text is `TEXT` in the
+# size of the figure's font; only figures with `legend_below` have a legend.
+TEMPLATE = {
+    "layout": {
+        "font": {"color": TEXT},
+        "paper_bgcolor": CLEAR,
+        "plot_bgcolor": CLEAR,
+        "showlegend": False,
+        "xaxis": _AXIS | {"title": {"standoff": 4}},
+        "yaxis": _AXIS,
+        "annotationdefaults": {"showarrow": False},
+        "coloraxis": {"colorbar": _COLOUR_BAR},
+    },
+    "data": {
+        "heatmap": [{"showscale": False}],
+        "bar": [{"textposition": "outside", "textangle": 0, "cliponaxis": False}],
+    },
+}
 
 
 class Sizes(NamedTuple):
@@ -72,9 +121,9 @@ def run_colour(index: int) -> str:
     return RUN_COLOURS[index % len(RUN_COLOURS)]
 
 
-def run_dash(index: int) -> str:
-    """Dash that tells apart two lines whose colours repeat."""
-    return ("solid", "dash", "dot", "dashdot")[index // len(RUN_COLOURS) % 4]
+def dash(index: int) -> str:
+    """Dash of the run with this index: it tells the lines apart where the colours do not."""
+    return DASHES[index % len(DASHES)]
 
 
 def finite(values: ArrayLike) -> np.ndarray:
@@ -103,6 +152,11 @@ def token_labels(tokens: Sequence[str]) -> dict[str, str]:
     return {str(i): escape(token) for i, token in enumerate(tokens)}
 
 
+def margin(left: float, right: float, top: float, bottom: float) -> dict[str, int]:
+    """Pixels around the axes."""
+    return {"l": round(left), "r": round(right), "t": round(top), "b": round(bottom)}
+
+
 def legend_below(groups: Sequence[Sequence[str]], width: int, projector: bool) -> dict[str, Any]:
     """Legend under the step axis, with the bottom margin that makes room for it.
 
@@ -118,7 +172,9 @@ def legend_below(groups: Sequence[Sequence[str]], width: int, projector: bool) -
         used, tallest = used + needed, max(tallest, len(names))
     rows += tallest
     return {
-        "margin": {"l": 5 * font, "r": 16, "t": 12, "b": round(2.2 * font + 1.85 * font * rows)},
+        "margin": margin(5 * font, 24 if projector else 16, 12, 2.2 * font + 1.85 * font * rows),
+        # One line needs no legend.
+        "showlegend": sum(map(len, groups)) > 1,
         "legend": {
             "orientation": "h",
             "x": 0,
@@ -132,86 +188,7 @@ def legend_below(groups: Sequence[Sequence[str]], width: int, projector: bool) -
 
 def step_axis(end: float) -> dict[str, Any]:
     """Axis of the training steps, from 0 to `end`."""
-    return {"range": [0, max(end, 1)], "zeroline": False}
-
-
-def step_label(projector: bool) -> dict[str, Any]:
-    """The word "step" to the left of the axis' first number: it needs no row of its own."""
-    return {
-        "text": "step",
-        "xref": "x domain",
-        "yref": "y domain",
-        "x": 0,
-        "y": 0,
-        "xanchor": "right",
-        "yanchor": "top",
-        "xshift": -10,
-        "showarrow": False,
-        "font": {"size": sizes(projector).small, "color": MUTED},
-    }
-
-
-def reference_line(value: float, end: float, projector: bool) -> dict[str, Any]:
-    """Dashed level line from step 0 to `end`.
-
-    A trace, not a shape: the axis then makes room for it, on a linear and on a log scale.
-    """
-    return {
-        "type": "scatter",
-        "x": [0, max(end, 1)],
-        "y": [value, value],
-        "mode": "lines",
-        "line": {"color": MUTED, "width": sizes(projector).thin, "dash": "longdash"},
-        "showlegend": False,
-        "hoverinfo": "skip",
-    }
-
-
-def reference_label(
-    text: str, value: float, projector: bool, *, side: str = "bottom", log: bool = False
-) -> dict[str, Any]:
-    """Label of a level line, at its right end; `side` "bottom" stands on it, "top" hangs below."""
-    return {
-        "text": escape(text),
-        "xref": "x domain",
-        "x": 0.995,
-        "xanchor": "right",
-        "yref": "y",
-        # Annotations count in powers of ten on a log axis.
-        "y": math.log10(max(value, 1e-12)) if log else value,
-        "yanchor": side,
-        "yshift": 2 if side == "bottom" else -2,
-        "showarrow": False,
-        "font": {"size": sizes(projector).small, "color": MUTED},
-    }
-
-
-# --- several panels in one figure -----------------------------------------------------------
-
-
-def suffix_of(panel: int) -> str:
-    """What the names of a panel's axes end in: nothing for the first, then "2", "3" …"""
-    return "" if panel == 0 else str(panel + 1)
-
-
-def domains(count: int, gap: float) -> list[list[float]]:
-    """Where panels of one size stand that fill an axis from 0 to 1, with gaps between them."""
-    each = (1 - gap * (count - 1)) / count
-    return [[i * (each + gap), min(i * (each + gap) + each, 1.0)] for i in range(count)]
-
-
-def heading(text: str, suffix: str, size: Sizes) -> dict[str, Any]:
-    """Title over the middle of a panel."""
-    return {
-        "text": escape(text),
-        "xref": f"x{suffix} domain",
-        "yref": f"y{suffix} domain",
-        "x": 0.5,
-        "y": 1,
-        "yanchor": "bottom",
-        "showarrow": False,
-        "font": {"size": size.font, "color": TEXT},
-    }
+    return {"range": [0, max(end, 1)]}
 
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -238,33 +215,10 @@ def base_layout(alt: str, height: int, projector: bool, revision: str) -> dict[s
         "font": {"size": sizes(projector).font},
         "uirevision": revision,
         "meta": {"alt": alt},
+        "template": TEMPLATE,
     }
 
 
 def alt_text(figure: Figure) -> str:
     """Text alternative of a figure: one or two sentences with its main numbers."""
     return figure["layout"]["meta"]["alt"]
-
-
-def empty_figure(message: str, *, height: int = 240, projector: bool = False) -> Figure:
-    """Figure that says in words why there is nothing to draw yet."""
-    layout = base_layout(message, height, projector, "empty")
-    layout |= {
-        "xaxis": {"visible": False},
-        "yaxis": {"visible": False},
-        "annotations": [note(message)],
-    }
-    return {"data": [], "layout": layout}
-
-
-def note(message: str) -> dict[str, Any]:
-    """Annotation in the middle of the figure."""
-    return {
-        "text": message,
-        "showarrow": False,
-        "font": {"color": MUTED},
-        "xref": "paper",
-        "yref": "paper",
-        "x": 0.5,
-        "y": 0.5,
-    }

@@ -9,6 +9,10 @@ from numpy.typing import ArrayLike
 
 from playground.figures.block import PART_COLOURS, PART_NAMES, short
 from playground.figures.compare import dash
+from playground.figures.panels import (
+    reference_line,
+    step_label,
+)
 from playground.figures.style import (
     GRID,
     MUTED,
@@ -18,11 +22,9 @@ from playground.figures.style import (
     escape,
     finite,
     legend_below,
-    reference_line,
     run_colour,
     sizes,
     step_axis,
-    step_label,
 )
 
 NORMS = (0.03, 300.0)  # the axis of the norms, both ways

@@ -1,0 +1,358 @@
+"""What figures are put together from: panels with their axes, traces, notes and shapes.
+
+Each function returns a part of Plotly's JSON as a plain dict. What they leave out is in the
+template (see `playground/figures/style.py`); what they do not know of goes in by its Plotly name,
+as `**more`.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from playground.figures.style import (
+    MUTED,
+    TEXT,
+    Figure,
+    Sizes,
+    base_layout,
+    escape,
+    sizes,
+    token_labels,
+)
+
+SHARED_COLOURS = {"coloraxis": "coloraxis"}
+
+# --- a figure and its panels ----------------------------------------------------------------------
+
+
+def new_figure(alt: str, height: int, projector: bool, revision: str, **layout: Any) -> Figure:
+    """A figure without data, ready for panels; `layout` goes into it as it is.
+
+    `revision` stays the same from frame to frame, so the visitor's zoom and hidden lines stay.
+    """
+    start = base_layout(alt, height, projector, revision) | {"annotations": [], "shapes": []}
+    return {"data": [], "layout": start | layout}
+
+
+def empty_figure(message: str, *, height: int = 240, projector: bool = False) -> Figure:
+    """Figure that says in words why there is nothing to draw yet."""
+    hidden = {"visible": False}
+    figure = new_figure(message, height, projector, "empty", xaxis=hidden, yaxis=hidden)
+    figure["layout"]["annotations"].append(note(message))
+    return figure
+
+
+def suffix_of(panel: int) -> str:
+    """What the names of a panel's axes end in: nothing for the first, then "2", "3" …"""
+    return "" if panel == 0 else str(panel + 1)
+
+
+def at(panel: int) -> dict[str, str]:
+    """Where a shape, a note or an image stands that counts in the data of a panel."""
+    return {"xref": f"x{suffix_of(panel)}", "yref": f"y{suffix_of(panel)}"}
+
+
+def over(panel: int) -> dict[str, str]:
+    """Where a shape, a note or an image stands that counts from 0 to 1 across a panel."""
+    return {name: f"{axis} domain" for name, axis in at(panel).items()}
+
+
+def on(panel: int, trace: dict[str, Any]) -> dict[str, Any]:
+    """The trace, in a panel other than the first."""
+    return trace | {"xaxis": f"x{suffix_of(panel)}", "yaxis": f"y{suffix_of(panel)}"}
+
+
+def add_panel(
+    figure: Figure,
+    panel: int,
+    x: dict[str, Any],
+    y: dict[str, Any],
+    traces: Iterable[dict[str, Any]] = (),
+    *,
+    title: str = "",
+) -> None:
+    """Put a panel into a figure: its axes (see `axis`), its traces, its title above it."""
+    layout, suffix = figure["layout"], suffix_of(panel)
+    layout[f"xaxis{suffix}"] = {"anchor": f"y{suffix}"} | x
+    layout[f"yaxis{suffix}"] = {"anchor": f"x{suffix}"} | y
+    figure["data"] += [on(panel, trace) for trace in traces]
+    if title:
+        layout["annotations"].append(panel_title(title, panel))
+
+
+def domains(count: int, gap: float) -> list[list[float]]:
+    """Where panels of one size stand that fill an axis from 0 to 1, with gaps between them."""
+    each = (1 - gap * (count - 1)) / count
+    return [[i * (each + gap), min(i * (each + gap) + each, 1.0)] for i in range(count)]
+
+
+# --- axes -----------------------------------------------------------------------------------------
+
+
+def axis(title: str = "", size: Sizes | None = None, **more: Any) -> dict[str, Any]:
+    """Axis; with a size, its title and its tick labels are small."""
+    made: dict[str, Any] = {}
+    if title:
+        made["title"] = {"text": escape(title)}
+    if size is not None:
+        made["tickfont"] = {"size": size.small}
+        if title:
+            made["title"]["font"] = {"size": size.small}
+    return made | more
+
+
+def cell_axis(
+    labels: Sequence[str],
+    font: int,
+    *,
+    downwards: bool = False,
+    marked: int | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    """Axis of a map or of bars in rows: cell i at i, with label i beside it.
+
+    Args:
+        labels: they may repeat.
+        font: pixels of the labels.
+        downwards: from the top down, as rows are read.
+        marked: the cell whose label is bold.
+    """
+    names, last = token_labels(labels), len(labels) - 0.5
+    if marked is not None:
+        names[str(marked)] = f"<b>{names[str(marked)]}</b>"
+    return {
+        "range": [last, -0.5] if downwards else [-0.5, last],
+        "labelalias": names,
+        "tick0": 0,
+        "dtick": 1,
+        "tickangle": 0,
+        "tickfont": {"size": font},
+        "showgrid": False,
+    } | more
+
+
+def log_axis(title: str = "", size: Sizes | None = None, **more: Any) -> dict[str, Any]:
+    """Logarithmic axis, labelled at the powers of ten."""
+    return axis(title, size, type="log", dtick=1, exponentformat="power") | more
+
+
+def colour_axis(
+    scale: Any, low: float, high: float, title: str, size: Sizes, **bar: Any
+) -> dict[str, Any]:
+    """What the maps of a figure share: their colours, and the bar below them that explains them."""
+    small = {"size": size.small}
+    bar = {"title": {"text": title, "font": small}, "tickfont": small} | bar
+    return {"colorscale": scale, "cmin": low, "cmax": high, "colorbar": bar}
+
+
+# --- traces ---------------------------------------------------------------------------------------
+
+
+def _listed(values: ArrayLike) -> np.ndarray | list:
+    """A sequence that Plotly takes: it takes no range."""
+    return values if isinstance(values, np.ndarray) else list(values)
+
+
+def _scatter(x: ArrayLike, y: ArrayLike, name: str, hover: str) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "name": escape(name),
+        "showlegend": bool(name),
+        "x": _listed(x),
+        "y": _listed(y),
+        **({"hovertemplate": hover} if hover else {"hoverinfo": "skip"}),
+    }
+
+
+def line(
+    x: ArrayLike,
+    y: ArrayLike,
+    colour: str,
+    width: float,
+    *,
+    dash: str = "solid",
+    name: str = "",
+    hover: str = "",
+    **more: Any,
+) -> dict[str, Any]:
+    """Line through points; without a name it is not in the legend, without `hover` not pointed at.
+
+    Args:
+        hover: Plotly's `hovertemplate`.
+    """
+    stroke = {"color": colour, "width": width, "dash": dash}
+    return _scatter(x, y, name, hover) | {"mode": "lines", "line": stroke} | more
+
+
+def points(
+    x: ArrayLike,
+    y: ArrayLike,
+    marker: dict[str, Any],
+    *,
+    name: str = "",
+    hover: str = "",
+    **more: Any,
+) -> dict[str, Any]:
+    """Markers; without a name they are not in the legend, without `hover` not pointed at."""
+    return _scatter(x, y, name, hover) | {"mode": "markers", "marker": marker} | more
+
+
+def ring(x: float, y: float, size: Sizes) -> dict[str, Any]:
+    """What is chosen, on a line."""
+    stroke = {"width": size.line}
+    marker = {"symbol": "circle-open", "size": 2 * size.marker + 4, "color": TEXT, "line": stroke}
+    return points([x], [y], marker)
+
+
+def reference_line(
+    value: float, end: float, projector: bool, *, start: float = 0
+) -> dict[str, Any]:
+    """Dashed level line from `start` to `end`.
+
+    A trace, not a shape: the axis then makes room for it, on a linear and on a log scale.
+    """
+    ends = [start, max(end, 1)]
+    return line(ends, [value, value], MUTED, sizes(projector).thin, dash="longdash")
+
+
+def heatmap(
+    z: ArrayLike,
+    *,
+    colours: tuple[Any, float, float] | None = None,
+    gap: float = 1,
+    name: str = "",
+    hover: str = "",
+    **more: Any,
+) -> dict[str, Any]:
+    """Map of a matrix, [row, column]; NaN is a gap.
+
+    Args:
+        colours: colour scale, the number at its start and at its end; else the figure's
+            `coloraxis`, which several maps share.
+        gap: pixels between cells.
+    """
+    scale, low, high = colours or (None, None, None)
+    return {
+        "type": "heatmap",
+        "name": escape(name),
+        "z": z,
+        **({"colorscale": scale, "zmin": low, "zmax": high} if colours else SHARED_COLOURS),
+        "xgap": gap,
+        "ygap": gap,
+        **({"hovertemplate": hover} if hover else {"hoverinfo": "skip"}),
+    } | more
+
+
+def bars(
+    places: ArrayLike,
+    values: ArrayLike,
+    colour: str | Sequence[str],
+    *,
+    across: bool = False,
+    name: str = "",
+    hover: str = "",
+    **more: Any,
+) -> dict[str, Any]:
+    """Bars from 0 to each value, upright or `across`; `text` in `more` stands at their ends."""
+    x, y = (values, places) if across else (places, values)
+    return {
+        "type": "bar",
+        "orientation": "h" if across else "v",
+        "name": escape(name),
+        "x": _listed(x),
+        "y": _listed(y),
+        "marker": {"color": colour},
+        **({"hovertemplate": hover} if hover else {"hoverinfo": "skip"}),
+    } | more
+
+
+# --- notes and shapes -----------------------------------------------------------------------------
+
+
+def annotation(
+    text: str,
+    x: float | str,
+    y: float | str,
+    *,
+    size: float | None = None,
+    colour: str = TEXT,
+    xref: str = "x",
+    yref: str = "y",
+    **more: Any,
+) -> dict[str, Any]:
+    """Text in a figure, by default at a place in the data; `text` may hold Plotly's tags.
+
+    Args:
+        size: pixels; by default those of the figure's font.
+        xref, yref: what x and y count in: "x2", "x2 domain" (0 to 1) or "paper" (0 to 1).
+    """
+    font = {"color": colour} | ({"size": size} if size else {})
+    return {"text": text, "x": x, "y": y, "xref": xref, "yref": yref, "font": font} | more
+
+
+def panel_title(text: str, panel: int = 0) -> dict[str, Any]:
+    """Title over the middle of a panel."""
+    return annotation(escape(text), 0.5, 1, yanchor="bottom", **over(panel))
+
+
+def heading(text: str, suffix: str, size: Sizes) -> dict[str, Any]:
+    """Title over the middle of a panel."""
+    return panel_title(text, int(suffix or 1) - 1)
+
+
+def note(message: str) -> dict[str, Any]:
+    """Annotation in the middle of the figure."""
+    return annotation(message, 0.5, 0.5, colour=MUTED, xref="paper", yref="paper")
+
+
+def step_label(projector: bool) -> dict[str, Any]:
+    """The word "step" to the left of the axis' first number: it needs no row of its own."""
+    corner = {"xanchor": "right", "yanchor": "top", "xshift": -10}
+    return annotation("step", 0, 0, size=sizes(projector).small, colour=MUTED, **over(0), **corner)
+
+
+def reference_label(
+    text: str, value: float, projector: bool, *, side: str = "bottom", log: bool = False
+) -> dict[str, Any]:
+    """Label of a level line, at its right end; `side` "bottom" stands on it, "top" hangs below."""
+    return annotation(
+        escape(text),
+        0.995,
+        place_on(value, log),
+        size=sizes(projector).small,
+        colour=MUTED,
+        xref="x domain",
+        xanchor="right",
+        yanchor=side,
+        yshift=2 if side == "bottom" else -2,
+    )
+
+
+def place_on(value: float, log: bool) -> float:
+    """Where a note stands on an axis: on a log axis, notes count in powers of ten."""
+    return math.log10(max(value, 1e-12)) if log else value
+
+
+def rectangle(
+    x0: float, x1: float, y0: float, y1: float, line: dict[str, Any] | None = None, **more: Any
+) -> dict[str, Any]:
+    """Rectangle, by default in the data of the first panel, filled or with a `line` around it."""
+    ends = {"x0": x0, "x1": x1, "y0": y0, "y1": y1}
+    return {"type": "rect", **at(0), **ends, "line": line or {"width": 0}} | more
+
+
+def frame(panel: int, colour: str, width: float) -> dict[str, Any]:
+    """Line around a panel."""
+    return rectangle(0, 1, 0, 1, {"color": colour, "width": width}, **over(panel))
+
+
+def upright(
+    x: float, width: float, *, panel: int = 0, colour: str = MUTED, dash: str = "dot"
+) -> dict[str, Any]:
+    """Line from the bottom to the top of a panel."""
+    suffix, line = suffix_of(panel), {"color": colour, "width": width, "dash": dash}
+    refs = {"xref": f"x{suffix}", "yref": f"y{suffix} domain"}
+    return rectangle(x, x, 0, 1, line, type="line", **refs)
