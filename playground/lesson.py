@@ -51,8 +51,8 @@ def tall(usual: int, projected: int) -> dict[str, Any]:
 
 
 def tex(number: str) -> str:
-    """A written number in TeX: 2.35e-07 becomes 2.35·10⁻⁷."""
-    mantissa, _, power = number.partition("e")
+    """A written number in TeX: 2.35e-07 becomes 2.35·10⁻⁷, and no space follows a comma."""
+    mantissa, _, power = number.replace(",", "{,}").partition("e")
     return mantissa + (rf" \cdot 10^{{{int(power)}}}" if power else "")
 
 

@@ -24,6 +24,7 @@ from playground.spec import Spec
 from playground.view import Status
 
 ALIKE = 0.03  # a difference in accuracy that is none
+ROUNDING = 1e-4  # a difference between two outputs that is none
 CURVE = np.linspace(-4, 4, 161)
 # Sizes, as one would set the five knobs by hand.
 PRESETS = {
@@ -32,11 +33,7 @@ PRESETS = {
     "GPT-3": (12_288, 4, 96, 2048, 50_257),
 }
 LEARNT = {
-    "add": (
-        "Two digits in base 16 and their sum, one block",
-        dict(symbols=16, length=1),
-        600,
-    ),
+    "add": ("Two digits in base 16 and their sum, one block", dict(symbols=16, length=1), 600),
     "sort": ("Ten symbols, put in order, one block", {}, 300),
     "reverse": ("Ten symbols, backwards, one block", {}, 300),
 }
@@ -102,34 +99,39 @@ def preset(sizes: tuple[int, ...]) -> None:
 def verdict(parameters: dict[str, int], flops: dict[str, int]) -> str:
     """Where the parameters and the operations are, in two sentences."""
     n, work = sum(parameters.values()), sum(flops.values())
-    attention = flops["projections"] + flops["products"]
+    ffn, attention = parameters["feed-forward"], flops["projections"] + flops["products"]
     blocks = sum(parameters[part] for part in ("feed-forward", "projections", "norms"))
     return (
-        f"The feed-forward holds {share_text(parameters['feed-forward'] / blocks)} of each block's "
-        f"parameters, and {share_text(parameters['feed-forward'] / n)} of all. Of the operations the feed-forward "
-        f"does {share_text(flops['feed-forward'] / work)} and attention {share_text(attention / work)}: "
+        f"The feed-forward holds {share_text(ffn / blocks)} of each block's parameters, and "
+        f"{share_text(ffn / n)} of all. Of the operations the feed-forward does "
+        f"{share_text(flops['feed-forward'] / work)} and attention {share_text(attention / work)}: "
         f"{share_text(flops['products'] / work)} are q·k and weights·v, which have no parameters."
     )
 
 
-def shown_order(found: dict[str, block.Mixing], n: int) -> None:
+def show_order(found: dict[str, block.Mixing], n: int) -> None:
     """What another order and a changed token do, in a table of measurements."""
     rows = {
         name: {
-            "shuffled in, shuffled out?": "yes, exactly"
-            if mixing.permuted == 0
-            else f"yes, to rounding ({mixing.permuted:.0e})"
-            if mixing.permuted < 1e-4
-            else f"no: they differ by up to {mixing.permuted:.2f}",
+            "shuffled in, shuffled out?": shuffled_along(mixing.permuted),
             "outputs that move when the first token changes": f"{mixing.moved[:, 0].sum()} of {n}",
             "… when the last one changes": f"{mixing.moved[:, -1].sum()} of {n}",
         }
         for name, mixing in found.items()
     }
-    st.table(rows_of(rows))
+    st.table(columns_of(rows))
 
 
-def rows_of(rows: dict[str, dict[str, str]]) -> dict[str, list[str]]:
+def shuffled_along(difference: float) -> str:
+    """Whether the outputs were shuffled along with the tokens."""
+    if difference == 0:
+        return "yes, exactly"
+    if difference < ROUNDING:
+        return f"yes, to rounding ({difference:.0e})"
+    return f"no: they differ by up to {difference:.2f}"
+
+
+def columns_of(rows: dict[str, dict[str, str]]) -> dict[str, list[str]]:
     """Columns, as a table wants them."""
     first = next(iter(rows.values()))
     return {"": list(rows)} | {column: [row[column] for row in rows.values()] for column in first}
@@ -147,30 +149,30 @@ def outcome(series: tuple[Series, ...]) -> None:
             "parameters": f"{line.spec.model.n_parameters:,}",
             "symbols right, on examples never seen in training": seen,
         }
-    st.table(rows_of(rows))
+    st.table(columns_of(rows))
     if None not in right:
-        st.markdown(said_of(*right))
+        st.markdown(what_came_out(*right))
 
 
-def said_of(with_: float, without: float, deeper: float) -> str:
-    """What came out, of one seed."""
-    if with_ - without < ALIKE:
-        start = "On unseen examples the feed-forward hardly matters here"
-    else:
-        start = "On unseen examples the feed-forward matters here"
-    numbers = f"{with_:.0%} of the symbols are right with it, {without:.0%} without"
+def what_came_out(with_: float, without: float, deeper: float) -> str:
+    """The feed-forward held against none, and against more attention; of one seed."""
+    matters = "hardly matters" if with_ - without < ALIKE else "matters"
     if deeper > with_ + ALIKE:
         end = f"as many parameters in more attention do better ({deeper:.0%})"
     elif deeper >= with_ - ALIKE:
         end = f"as many parameters in more attention do as well ({deeper:.0%})"
     else:
         end = f"and more attention with as many parameters does not make up for it ({deeper:.0%})"
-    return f"{start}: {numbers}; {end}. One seed is no proof."
+    return (
+        f"On unseen examples the feed-forward {matters} here: {with_:.0%} of the symbols are right "
+        f"with it, {without:.0%} without; {end}. One seed is no proof."
+    )
 
 
 lesson.begin(
     "block",
-    "Attention mixes the positions; the feed-forward then works on each position alone, and holds two thirds of a block's weights.",
+    "Attention mixes the positions; the feed-forward then works on each position alone, and holds "
+    "two thirds of a block's weights.",
 )
 with lesson.row():
     width = WIDTH.draw(width=330)
@@ -183,7 +185,8 @@ with lesson.row():
                 key=f"block_as_{title}",
                 on_click=preset,
                 args=(sizes,),
-                help=f"d_model {sizes[0]:,}, d_ff {sizes[0] * sizes[1]:,}, {sizes[2]} blocks, {sizes[3]:,} tokens, vocabulary {sizes[4]:,}.",
+                help=f"d_model {sizes[0]:,}, d_ff {sizes[0] * sizes[1]:,}, {sizes[2]} blocks, "
+                f"{sizes[3]:,} tokens, vocabulary {sizes[4]:,}.",
             )
 length, vocabulary = choose(LENGTH, VOCABULARY)
 
@@ -192,16 +195,12 @@ costs = block.costs(config, length)
 parameters = {part: cost.parameters for part, cost in costs.items()}
 flops = {part: cost.flops for part, cost in costs.items()}
 st.markdown(explain(verdict(parameters, flops)), unsafe_allow_html=True)
-live_plot(
-    cost_picture(parameters, flops, **lesson.tall(320, 370)),
-    key="block_picture",
-)
+live_plot(cost_picture(parameters, flops, **lesson.tall(320, 370)), key="block_picture")
 d, hidden = config.d_model, config.d_hidden
 lesson.formula(
-    rf"\mathrm{{FFN}}(x) = \max(0,\; x\underset{{{d} \times {hidden}}}{{W_1}} + b_1)\underset{{{hidden} \times {d}}}{{W_2}} + b_2,",
-    rf"2\cdot{d}\cdot{hidden} + {hidden} + {d} = {2 * d * hidden + hidden + d:,}".replace(
-        ",", "{,}"
-    ),
+    rf"\mathrm{{FFN}}(x) = \max(0,\; x\underset{{{d} \times {hidden}}}{{W_1}} + b_1)"
+    rf"\underset{{{hidden} \times {d}}}{{W_2}} + b_2,",
+    rf"2\cdot{d}\cdot{hidden} + {hidden} + {d} = {lesson.tex(f'{2 * d * hidden + hidden + d:,}')}",
 )
 st.caption(
     "Operations of one forward pass over one sequence. Counted are the matrix products, a "
@@ -215,47 +214,45 @@ crossing = block.crossing(config)
 share = flops["products"] / sum(flops.values())
 st.markdown(
     f"The feed-forward works once for each token. The products q·k and weights·v are made for each "
-    f"*pair* of tokens: at {length:,} tokens they are {share_text(share)} of the operations, and half of "
-    f"them at {crossing:,.0f}. A causal mask hides nearly half of the pairs, but their products are "
-    "made all the same in the code that runs here."
+    f"*pair* of tokens: at {length:,} tokens they are {share_text(share)} of the operations, and "
+    f"half of them at {crossing:,.0f}. A causal mask hides nearly half of the pairs, but their "
+    "products are made all the same in the code that runs here."
 )
 asked = st.session_state.get("block counted") == (config, length)
 found = block.counted(config, length) if asked else None
-counted = found["products"] / sum(found.values()) if found else None
-live_plot(
-    length_picture(
-        block.FINE,
-        block.flop_shares(config),
-        length=length,
-        crossing=crossing,
-        counted=counted,
-        **lesson.tall(340, 430),
-    ),
-    key="block_lengths",
+figure = length_picture(
+    block.FINE,
+    block.flop_shares(config),
+    length=length,
+    crossing=crossing,
+    counted=found["products"] / sum(found.values()) if found else None,
+    **lesson.tall(340, 430),
 )
+live_plot(figure, key="block_lengths")
 lesson.formula(
-    r"4L^2d \;=\; L\,(8d^2 + 4\,d\,d_{ff}) + \tfrac{2LdV}{n_{layers}} \;\Rightarrow\; L = 2d + d_{ff} + \tfrac{V}{2\,n_{layers}}",
-    rf"= 2\cdot{d} + {hidden} + \tfrac{{{vocabulary}}}{{2\cdot{layers}}} = {crossing:,.1f}".replace(
-        ",", "{,}"
-    ),
+    r"4L^2d \;=\; L\,(8d^2 + 4\,d\,d_{ff}) + \tfrac{2LdV}{n_{layers}} \;\Rightarrow\;"
+    r" L = 2d + d_{ff} + \tfrac{V}{2\,n_{layers}}",
+    rf"= 2\cdot{d} + {hidden} + \tfrac{{{vocabulary}}}{{2\cdot{layers}}} ="
+    rf" {lesson.tex(f'{crossing:,.1f}')}",
 )
 with st.container(horizontal=True, vertical_alignment="center"):
     if st.button(
         "Count them",
         key="block_count",
         icon=":material/calculate:",
-        help="Let PyTorch count the operations while the real model runs: the first time takes some seconds.",
+        help="Let PyTorch count the operations while the real model runs: the first time takes "
+        "some seconds.",
     ):
         with st.spinner("Counting …"):
             block.counted(config, length)
         st.session_state["block counted"] = (config, length)
         st.rerun()
     if found:
-        total, same = sum(found.values()), {p: n for p, n in flops.items() if n} == found
+        same = {part: n for part, n in flops.items() if n} == found
         st.markdown(
-            f"PyTorch counts {total:,} operations (one block of the real model, without its numbers, times {layers}, and the output "
-            f"layer); the formula says {sum(flops.values()):,}: "
-            + ("the same in every part." if same else "**they differ.**")
+            f"PyTorch counts {sum(found.values()):,} operations (one block of the real model, "
+            f"without its numbers, times {layers}, and the output layer); the formula says "
+            f"{sum(flops.values()):,}: {'the same in every part.' if same else '**they differ.**'}"
         )
 
 st.subheader("Each position alone", anchor=False)
@@ -265,14 +262,9 @@ st.markdown(
 )
 places, order = choose(PLACES, ORDER)
 mixings = block.mixing(places, order)
-live_plot(
-    influence_maps(
-        {name: mixing.influence for name, mixing in mixings.items()},
-        **lesson.tall(360, 430),
-    ),
-    key="block_influence",
-)
-shown_order(mixings, places)
+influences = {name: mixing.influence for name, mixing in mixings.items()}
+live_plot(influence_maps(influences, **lesson.tall(360, 430)), key="block_influence")
+show_order(mixings, places)
 st.caption(
     "The order test alone does not tell the two apart: attention without a mask and without "
     "positions passes it as well. Only the change of a single token does: in the feed-forward it "
@@ -284,21 +276,20 @@ init = INIT.draw()
 hiddens = {name: block.hidden(name, init) for name in ("relu", "gelu")}
 relu, gelu = hiddens["relu"], hiddens["gelu"]
 st.markdown(
-    f"The untrained default model reads {block.ROWS} rows of ten symbols. With ReLU **{relu.zero:.1%}** of the "
-    f"{len(relu.values):,} hidden activations are exactly 0; with GELU {gelu.zero:.1%}, but {gelu.negative:.1%} are "
-    f"negative, none below {gelu.least:.2f}. Units that are above 0 for no token at all: {relu.dead:.1%} with "
-    f"ReLU (these rows give them no gradient), {gelu.dead:.1%} with GELU."
+    f"The untrained default model reads {block.ROWS} rows of ten symbols. With ReLU "
+    f"**{relu.zero:.1%}** of the {len(relu.values):,} hidden activations are exactly 0; with GELU "
+    f"{gelu.zero:.1%}, but {gelu.negative:.1%} are negative, none below {gelu.least:.2f}. Units "
+    f"that are above 0 for no token at all: {relu.dead:.1%} with ReLU (these rows give them no "
+    f"gradient), {gelu.dead:.1%} with GELU."
 )
-live_plot(
-    activation_picture(
-        CURVE,
-        {name: block.curve(name, CURVE) for name in hiddens},
-        {name: found.values for name, found in hiddens.items()},
-        {name: found.zero for name, found in hiddens.items()},
-        **lesson.tall(320, 430),
-    ),
-    key="block_activation",
+figure = activation_picture(
+    CURVE,
+    {name: block.curve(name, CURVE) for name in hiddens},
+    {name: found.values for name, found in hiddens.items()},
+    {name: found.zero for name, found in hiddens.items()},
+    **lesson.tall(320, 430),
 )
+live_plot(figure, key="block_activation")
 lesson.formula(
     r"\mathrm{ReLU}(x) = \max(0, x), \qquad \mathrm{GELU}(x) = x\,\Phi(x)",
     rf"\min \mathrm{{GELU}} = {gelu.least:.3f}\text{{ here}}",
@@ -312,9 +303,9 @@ base = Spec(ModelConfig.for_task(task, n_layers=1), task, TrainConfig(steps=step
 RUNS = ["with feed-forward", "without", "without, three blocks"]
 lesson.training(
     "block",
-    f"{about}: with the feed-forward, without it, and without it but with three blocks, which gives "
-    "attention as many parameters. Look at the loss, then at the examples that none of them has seen. "
-    "Is it the same on every task?",
+    f"{about}: with the feed-forward, without it, and without it but with three blocks, which "
+    "gives attention as many parameters. Look at the loss, then at the examples that none of them "
+    "has seen. Is it the same on every task?",
     line_up(base, [(("ffn", False),), (("ffn", False), ("n_layers", 3))]),
     RUNS,
     after=outcome,
