@@ -7,14 +7,15 @@ is one, under its own name.
 import argparse
 import sys
 from collections import deque
+from collections.abc import Callable
 from dataclasses import Field, fields
 from pathlib import Path
-from types import UnionType
-from typing import Any, get_args
+from typing import Any
 
 from core import checkpoint
 from core.config import ModelConfig, TrainConfig
 from core.device import choose_device
+from core.knobs import as_text, from_text, kinds_of
 from core.tasks import TASKS, Task
 from core.train import Diverged, Step, Trainer
 
@@ -115,32 +116,30 @@ def _parser(task_name: str) -> argparse.ArgumentParser:
 
 
 def _add_flag(group: Any, item: Field) -> None:
-    flag = "--" + item.name.replace("_", "-")
-    about, kinds = item.metadata, get_args(item.type) or (item.type,)
-    default = "none" if item.default is None else item.default
-    text = f"{about['help']} (default: {default})".replace("%", "%%")
-    if bool in kinds:
-        group.add_argument(
-            flag,
-            dest=item.name,
-            default=item.default,
-            help=text,
-            action=argparse.BooleanOptionalAction,
-        )
-        return
-    kind = _or_none(kinds[0]) if isinstance(item.type, UnionType) else kinds[0]
-    group.add_argument(
-        flag, dest=item.name, type=kind, default=item.default, choices=about["choices"], help=text
-    )
+    """`--lr 0.01`; a switch is `--residual`, `--residual off` or `--no-residual`."""
+    flag, about = item.name.replace("_", "-"), {"dest": item.name, "default": item.default}
+    read: dict[str, Any] = {"type": _reader(item)}
+    choices, is_switch = item.metadata["choices"], kinds_of(item) == (bool,)
+    if choices:
+        read["metavar"] = "{" + ",".join(choices) + "}"
+    if is_switch:
+        read |= {"nargs": "?", "const": True, "metavar": "on|off"}
+    default = item.default if choices else as_text(item, item.default)
+    text = f"{item.metadata['help']} (default: {default})".replace("%", "%%")
+    group.add_argument(f"--{flag}", help=text, **about, **read)
+    if is_switch:
+        group.add_argument(f"--no-{flag}", action="store_const", const=False, **about)
 
 
-def _or_none(kind: type) -> Any:
-    """A number, or the word none (off, as the app's links have it)."""
+def _reader(item: Field) -> Callable[[str], Any]:
+    """What argparse reads a flag's value with."""
 
     def read(text: str) -> Any:
-        return None if text in ("none", "off") else kind(text)
+        try:
+            return from_text(item, text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
 
-    read.__name__ = f"{kind.__name__} or none"
     return read
 
 

@@ -37,12 +37,18 @@ class ModelConfig(Knobs):
     d_model: int = knob(64, low=1, help="Width of the residual stream: numbers per token.")
     n_heads: int = knob(4, low=1, help="Attention heads: d_model is split among them.")
     n_layers: int = knob(2, low=1, help="How many blocks are stacked.")
-    d_ff: int | None = knob(None, low=1, help="Width inside the feed-forward; empty is 4·d_model.")
+    d_ff: int | None = knob(
+        None, low=1, words={None: "4·d_model"}, help="Width inside the feed-forward."
+    )
     architecture: str = knob(
         "decoder", choices=ARCHITECTURES, help="Which blocks are stacked, and what they may see."
     )
     scale: str = knob(
-        "sqrt_d_head", hot=True, choices=SCALES, help="What the scores q·k are divided by."
+        "sqrt_d_head",
+        hot=True,
+        choices=SCALES,
+        words={"sqrt_d_head": "√d_k", "d_head": "d_k", "sqrt_d_model": "√d_model"},
+        help="What the scores q·k are divided by.",
     )
     position: str = knob(
         "sinusoidal", choices=POSITIONS, help="How the model learns where a token stands."
@@ -125,7 +131,11 @@ class TrainConfig(Knobs):
     )
     warmup: int = knob(0, hot=True, low=0, help="Steps over which the learning rate rises.")
     clip: float | None = knob(
-        1.0, hot=True, low=0.0, help="Largest allowed gradient norm; empty is no clipping."
+        1.0,
+        hot=True,
+        low=0.0,
+        words={None: "off"},
+        help="Largest allowed gradient norm; off is no clipping.",
     )
     precision: str = knob("fp32", choices=PRECISIONS, help="Number type of the matrix products.")
     seed: int = knob(0, low=0, high=2**31 - 1, help="Decides the initial weights and the batches.")

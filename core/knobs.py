@@ -1,7 +1,11 @@
-"""The machinery behind the configs: what a field may hold, and how a config becomes a dict and back."""
+"""The machinery behind the configs: what a field may hold, and how it is written and read.
+
+A config becomes a dict and back (`Knobs`), a single value a text and back (`as_text`,
+`from_text`): links, command line, files and sentences all say it in the same words.
+"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, asdict, field, fields
 from types import UnionType
 from typing import Any, TypeVar, get_args
@@ -15,10 +19,15 @@ def knob(
     low: int | float | None = None,
     high: int | float | None = None,
     choices: Sequence[str] | None = None,
+    words: Mapping[Any, str] | None = None,
 ) -> Any:
-    """A dataclass field that knows its meaning and its legal values."""
+    """A dataclass field that knows its meaning and its legal values.
+
+    Args:
+        words: what people call a value, where its own spelling is not the best word for it.
+    """
     about = {"help": help, "hot": hot, "low": low, "high": high, "choices": choices}
-    return field(default=default, metadata=about)
+    return field(default=default, metadata=about | {"words": words or {}})
 
 
 def check_knobs(config: Any) -> None:
@@ -33,8 +42,7 @@ def check_knobs(config: Any) -> None:
 
 
 def _check(item: Field, value: Any) -> None:
-    about = item.metadata
-    kinds = get_args(item.type) if isinstance(item.type, UnionType) else (item.type,)
+    about, kinds = item.metadata, kinds_of(item)
     if value is None and type(None) in kinds:
         return
     legal = {float: (int, float)}.get(kinds[0], (kinds[0],))
@@ -50,6 +58,64 @@ def _check(item: Field, value: Any) -> None:
     if about["high"] is not None and value > about["high"]:
         raise ValueError(f"{item.name}={value}: must be at most {about['high']}")
 
+
+def kinds_of(item: Field) -> tuple[type, ...]:
+    """The types that a field may hold: `int | None` is (int, NoneType)."""
+    return get_args(item.type) if isinstance(item.type, UnionType) else (item.type,)
+
+
+# --- a value as text and back ---------------------------------------------------------------
+
+NOTHING = ("none", "off", "auto")  # understood as None, besides a knob's own word for it
+SWITCH = {"on": True, "true": True, "off": False, "false": False}
+
+
+def as_text(item: Field, value: Any) -> str:
+    """A knob's value as people read it and as links hold it; `from_text` gives it back."""
+    if value in (words := item.metadata["words"]):
+        return words[value]
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, float):
+        short = f"{value:g}"
+        short = short if float(short) == value else repr(value)
+        return short.replace("e+", "e")  # a plus sign in a link is a space
+    return str(value)
+
+
+def from_text(item: Field, text: str) -> Any:
+    """The value that a text stands for, in any spelling; whether it is legal, the config says.
+
+    Raises:
+        ValueError: says what a text for this knob may be.
+    """
+    text, kinds = text.strip(), kinds_of(item)
+    for value, word in item.metadata["words"].items():
+        if text == word:
+            return value
+    if type(None) in kinds and text.lower() in NOTHING:
+        return None
+    if kinds[0] is bool:
+        if text.lower() not in SWITCH:
+            raise ValueError("choose on or off")
+        return SWITCH[text.lower()]
+    if choices := item.metadata["choices"]:
+        if text not in choices:
+            raise ValueError(f"choose one of {', '.join(as_text(item, c) for c in choices)}")
+        return text
+    try:
+        if "_" in text:  # Python would read 1_000
+            raise ValueError
+        return kinds[0](text)
+    except ValueError:
+        rule = "expected a whole number" if kinds[0] is int else "expected a number"
+        other = f", or {as_text(item, None)}" if type(None) in kinds else ""
+        raise ValueError(rule + other) from None
+
+
+# --- configs --------------------------------------------------------------------------------
 
 Config = TypeVar("Config", bound="Knobs")
 

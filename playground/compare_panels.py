@@ -1,7 +1,6 @@
 """What the Compare page shows: curves over seeds, results in words, attention side by side."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -22,13 +21,6 @@ from playground.spec import Spec
 
 TARGET_SHARE = 0.5  # of the blind guess: the loss whose first step the table names
 WIDTH = 1000  # pixels in a window of usual width
-
-
-def written(value: Any) -> str:
-    """A value as the field of variants has it."""
-    if value is None or isinstance(value, bool):
-        return "on" if value else "off"
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def offered(base: Spec) -> dict[str, controls.Field]:

@@ -10,14 +10,12 @@ import difflib
 import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import Field, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from types import UnionType
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
-from core.config import ModelConfig, TrainConfig
 from core.device import Device, choose_device
 from core.knobs import difference
 from core.tasks import TASKS, Task
@@ -26,7 +24,19 @@ from core.train import check_fits
 from playground.diagnosis import LEAK
 from playground.run import Run
 from playground.runs import RUNS, Runs
-from playground.spec import MAX_MEMORY, Spec, check_limits, estimated_memory
+from playground.spec import (
+    FROM_TASK,
+    KNOBS,
+    MAX_MEMORY,
+    MODEL_KNOBS,
+    OF_ANY_TASK,
+    TRAINING_KNOBS,
+    Spec,
+    check_limits,
+    estimated_memory,
+    read_value,
+    value_text,
+)
 from playground.view import LAST, Status, View
 
 MAX_VARIANTS = 5
@@ -36,15 +46,6 @@ FEW_SEEDS = 4  # below this, chance alone parts two equal groups more often than
 
 Change = tuple[str, Any]  # (field, value)
 Changes = tuple[Change, ...]
-
-FROM_TASK = ("vocab_size", "max_len")
-MODEL = {item.name: item for item in fields(ModelConfig) if item.name not in FROM_TASK}
-TRAINING = {item.name: item for item in fields(TrainConfig)}
-OF_TASK = {item.name: item for task in TASKS.values() for item in fields(task)}
-FIELDS: dict[str, Field | None] = {"task": None} | OF_TASK | MODEL | TRAINING
-# How None is written; a value with the same spelling does not exist in these fields.
-ABSENT = {"clip": "off", "d_ff": "auto"}
-
 
 # --- what a variant is ----------------------------------------------------------------------
 
@@ -61,18 +62,20 @@ def apply(base: Spec, changes: Iterable[Change]) -> Spec:
     """
     given: dict[str, Any] = {}
     for name, value in changes:
-        if name not in FIELDS:
+        if name not in KNOBS and name != "text":
             raise ValueError(f"{name}: {_unknown(name)}")
         if name in given:
-            raise ValueError(f"{name} is given twice: {_shown(given[name])} and {_shown(value)}")
+            raise ValueError(f"{name} is given twice: {given[name]} and {value}")
         given[name] = value
-    task = _task(base.task, {name: given[name] for name in given if name in ("task", *OF_TASK)})
-    model = {name: value for name, value in given.items() if name in MODEL}
+    task = _task(
+        base.task, {name: given[name] for name in given if name in ("task", "text", *OF_ANY_TASK)}
+    )
+    model = {name: value for name, value in given.items() if name in MODEL_KNOBS}
     if task is not base.task or "architecture" in model:
         architecture = model.get("architecture", base.model.architecture)
         task.check_architecture(architecture)
         model |= {"vocab_size": task.vocab_size, "max_len": task.max_len(architecture)}
-    training = {name: value for name, value in given.items() if name in TRAINING}
+    training = {name: value for name, value in given.items() if name in TRAINING_KNOBS}
     spec = replace(
         base,
         model=replace(base.model, **model),
@@ -87,7 +90,7 @@ def apply(base: Spec, changes: Iterable[Change]) -> Spec:
 def _unknown(name: str) -> str:
     if name in FROM_TASK:
         return "follows from the task and cannot be chosen"
-    near = difflib.get_close_matches(name, FIELDS, n=1)
+    near = difflib.get_close_matches(name, KNOBS, n=1)
     return "no such field" + (f"; did you mean {near[0]}?" if near else "")
 
 
@@ -138,26 +141,10 @@ def differences(base: Spec, spec: Spec) -> Changes:
 def name_of(changes: Iterable[Change]) -> str:
     """`scale=none, lr=0.01`: the name of a variant; without changes `base`."""
     words = [
-        "another text" if name == "text" else f"{name}={_shown(value, name)}"
+        "another text" if name == "text" else f"{name}={value_text(name, value)}"
         for name, value in changes
     ]
     return ", ".join(words) or "base"
-
-
-def _shown(value: Any, name: str = "") -> str:
-    if value is None:
-        return "4·d_model" if name == "d_ff" else ABSENT.get(name, "none")
-    return _written(value)
-
-
-def _written(value: Any) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, float):
-        short = f"{value:g}"
-        # A plus sign in a link is a space.
-        return (short if float(short) == value else repr(value)).replace("+", "")
-    return str(value)
 
 
 def caution(changes: Sequence[Change]) -> str | None:
@@ -265,7 +252,13 @@ class Contrast:
 def _value(spec: Spec, name: str) -> Any:
     if name == "task":
         return spec.task.name
-    part = spec.model if name in MODEL else spec.training if name in TRAINING else spec.task
+    part = (
+        spec.model
+        if name in MODEL_KNOBS
+        else spec.training
+        if name in TRAINING_KNOBS
+        else spec.task
+    )
     return getattr(part, name, None)
 
 
@@ -274,7 +267,7 @@ def _each(name: str, *values: Any) -> tuple[Changes, ...]:
 
 
 def _choices(name: str) -> tuple[Changes, ...]:
-    return _each(name, *FIELDS[name].metadata["choices"])
+    return _each(name, *KNOBS[name].metadata["choices"])
 
 
 # A new one is one line.
@@ -316,12 +309,7 @@ def encode(variants: Iterable[Variant]) -> str:
     for variant in variants:
         if any(name == "text" or (name, v) == ("source", "own") for name, v in variant.changes):
             raise ValueError(f"{variant.label}: a text of one's own does not fit into a link")
-        parts.append(
-            ",".join(
-                f"{name}={ABSENT[name] if value is None else _written(value)}"
-                for name, value in variant.changes
-            )
-        )
+        parts.append(",".join(f"{name}={value_text(name, v)}" for name, v in variant.changes))
     if len(link := ";".join(parts)) > MAX_LINK:
         raise ValueError(_too_long(link))
     return link
@@ -367,32 +355,15 @@ def _parse(part: str, place: int) -> Changes:
         name, equals, text = (word.strip() for word in item.partition("="))
         if not equals or not name or not text:
             raise ValueError(f"variant {place}: {item.strip()!r}: expected field=value")
-        if name not in FIELDS or name == "text":
+        if name not in KNOBS:
             raise ValueError(f"variant {place}: {name}: {_unknown(name)}")
         if name in changes:
             raise ValueError(f"variant {place}: {name} is given twice")
         try:
-            changes[name] = _read(name, text)
+            changes[name] = read_value(name, text)
         except ValueError as error:
             raise ValueError(f"variant {place}: {name}={text!r}: {error}") from None
     return tuple(changes.items())
-
-
-def _read(name: str, text: str) -> Any:
-    if text == ABSENT.get(name):
-        return None
-    kind = FIELDS[name].type if FIELDS[name] is not None else str
-    kind = get_args(kind)[0] if isinstance(kind, UnionType) else kind
-    if kind is bool:
-        if text.lower() not in (words := {"on": True, "off": False, "true": True, "false": False}):
-            raise ValueError("choose on or off")
-        return words[text.lower()]
-    try:
-        return kind(text)
-    except ValueError:
-        rule = "a whole number" if kind is int else "a number"
-        other = f", or {ABSENT[name]}" if name in ABSENT else ""
-        raise ValueError(f"expected {rule}{other}") from None
 
 
 # --- what came out --------------------------------------------------------------------------
@@ -534,7 +505,8 @@ def _names(base: Spec, variant: Spec) -> tuple[str, str]:
         return "the base", name_of(changes)
     name = changes[0][0]
     old = _value(base, name)
-    return old if isinstance(old, str) else f"{name}={_shown(old, name)}", name_of(changes)
+    words = value_text(name, old)
+    return words if isinstance(old, str) else f"{name}={words}", name_of(changes)
 
 
 def _missing(base: Series, count: int) -> str:

@@ -5,10 +5,9 @@ string, so the link in the address bar is the page. Limits that only the browser
 checked again here: a link can hold anything.
 """
 
-import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import Field as Item
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,24 +15,15 @@ import streamlit as st
 
 from core.config import ModelConfig, TrainConfig
 from core.device import Device
+from core.knobs import as_text, from_text
 from core.tasks import TASKS, Task
 from core.tasks.base import cut
 from playground import own_text
 from playground.pages import IDEAS
-from playground.spec import Spec
+from playground.spec import KNOBS, MODEL_KNOBS, TASK_KNOBS, TRAINING_KNOBS, Spec
 
 MAX_HEADS = 16
 MOST_BUTTONS = 6  # choices that fit into a row of buttons; more make a slider
-FROM_TASK = {"vocab_size", "max_len"}
-
-# What a value is called on the page, where its name is not already the best word. A label is
-# also what the link holds: changing one changes old links.
-LABELS: dict[str, dict[Any, str]] = {
-    "scale": {"sqrt_d_head": "√d_k", "none": "none", "d_head": "d_k", "sqrt_d_model": "√d_model"},
-    "clip": {None: "off"},
-    "d_ff": {None: "4·d_model"},
-    "schedule": {"constant": "constant", "cosine": "cosine"},
-}
 
 TITLES = {
     "task": "Task",
@@ -104,22 +94,27 @@ class Field:
     """One knob: its key in the link, the dataclass field behind it, and what is offered."""
 
     key: str
-    name: str
-    default: Any
-    help: str
+    item: Item
     choices: tuple[Any, ...] | None  # None: any whole number between low and high
-    low: int | None = None
-    high: int | None = None
+
+    @property
+    def name(self) -> str:
+        return self.item.name
+
+    @property
+    def default(self) -> Any:
+        return self.item.default
+
+    @property
+    def help(self) -> str:
+        return self.item.metadata["help"]
 
     @property
     def title(self) -> str:
         return TITLES.get(self.name, self.name)
 
     def label(self, value: Any) -> str:
-        if not isinstance(value, float):
-            return LABELS.get(self.name, {}).get(value, str(value))
-        short = f"{value:g}".replace("e+", "e")  # a plus sign in a link is a space
-        return short if float(short) == value else repr(value)
+        return as_text(self.item, value)
 
     def read(self, text: str) -> Any:
         """The value that a link's text stands for.
@@ -127,21 +122,10 @@ class Field:
         Raises:
             ValueError: the text is none of the offered values.
         """
-        if self.choices is None:
-            if not re.fullmatch(r"-?\d{1,19}", text):
-                raise ValueError(self._rule())
-            return self.check(int(text))
-        for choice in self.choices:
-            if self.label(choice) == text or (
-                isinstance(choice, bool) and str(choice).lower() == text.lower()
-            ):
-                return choice
-        if text == "none" and None in self.choices:  # as the command line has it
-            return None
-        if self.between and re.fullmatch(r"[\d.e-]{1,24}", text):
-            with suppress(ValueError):
-                return self.check(type(self.between[0])(text))
-        raise ValueError(self._rule())
+        try:
+            return self.check(from_text(self.item, text))
+        except ValueError:
+            raise ValueError(self._rule()) from None
 
     @property
     def between(self) -> tuple[Any, Any] | None:
@@ -151,6 +135,11 @@ class Field:
         numbers = [choice for choice in self.choices if choice is not None]
         return min(numbers), max(numbers)
 
+    @property
+    def range(self) -> tuple[int, int]:
+        """The smallest and the largest whole number, where there are no choices."""
+        return self.item.metadata["low"], self.item.metadata["high"]
+
     def check(self, value: Any) -> Any:
         """The value, if this knob can be turned to it.
 
@@ -158,7 +147,7 @@ class Field:
             ValueError: says which values it takes.
         """
         if self.choices is None:
-            low, high = self.low, self.high
+            low, high = self.range
         elif value in self.choices:
             return value
         elif self.between is None or value is None:
@@ -171,42 +160,38 @@ class Field:
 
     def _rule(self) -> str:
         if self.choices is None:
-            return f"choose a whole number from {self.low} to {self.high}"
+            return "choose a whole number from {} to {}".format(*self.range)
         offered = ", ".join(self.label(choice) for choice in self.choices)
-        if self.choices == (False, True):
-            offered = "true, false"
         return f"choose one of {offered}" + (", or a number between them" if self.between else "")
 
 
-def _fields(config: type, prefix: str = "") -> dict[str, Field]:
-    found = {}
-    for item in fields(config):
-        about = item.metadata
-        if not about or item.name in FROM_TASK:
-            continue
-        choices = OFFERED.get(item.name) if not prefix else None
-        if about["choices"]:
-            choices = tuple(about["choices"])
-        elif isinstance(item.default, bool):
-            choices = (False, True)
-        if choices and item.default not in choices:
-            choices = tuple(sorted({*choices, item.default}))
-        found[prefix + item.name] = Field(
-            prefix + item.name,
-            item.name,
-            item.default,
-            about["help"],
-            choices,
-            about["low"],
-            about["high"],
-        )
-    return found
+def _fields(items: Mapping[str, Item], prefix: str = "") -> dict[str, Field]:
+    return {
+        prefix + name: Field(prefix + name, item, _choices(item, of_task=bool(prefix)))
+        for name, item in items.items()
+    }
 
 
-MODEL = _fields(ModelConfig)
-TRAINING = _fields(TrainConfig)
-OF_TASK = {name: _fields(task, f"{name}_") for name, task in TASKS.items()}
-TASK = Field("task", "task", "reverse", "What the model is to learn.", tuple(TASKS))
+def _choices(item: Item, of_task: bool) -> tuple[Any, ...] | None:
+    if choices := item.metadata["choices"]:
+        return tuple(choices)
+    if isinstance(item.default, bool):
+        return (False, True)
+    choices = None if of_task else OFFERED.get(item.name)
+    return choices and _with(choices, item.default)
+
+
+def _with(choices: Sequence[Any], value: Any) -> tuple[Any, ...]:
+    """The numbers offered, and the one in use, which may come from a link or a file."""
+    if value in choices:
+        return tuple(choices)
+    return tuple(sorted({*choices, value}, key=lambda n: (n is not None, n)))
+
+
+MODEL = _fields(MODEL_KNOBS)
+TRAINING = _fields(TRAINING_KNOBS)
+OF_TASK = {name: _fields(items, f"{name}_") for name, items in TASK_KNOBS.items()}
+TASK = Field("task", KNOBS["task"], tuple(TASKS))
 EVERY = (
     {"task": TASK}
     | MODEL
@@ -281,8 +266,8 @@ def _replaced() -> Iterator[str]:
             continue
         try:
             value = field.read(texts[0])
-            if value is None:  # the widget knows one word for it, a link may hold another
-                st.session_state.overruled[key] = None
+            if texts[0] != _of_widget(field, value):
+                st.session_state.overruled[key] = value
             problem = f"` is given {len(texts)} times" if len(texts) > 1 else ""
         except ValueError as error:
             problem = f"={cut(texts[0])}`: {error}"
@@ -299,6 +284,11 @@ def _replaced() -> Iterator[str]:
     if architecture not in task.architectures:
         st.session_state.architecture = task.architectures[0]
         yield f"`architecture={architecture}`: {why_not(task, architecture)}; {task.architectures[0]} is used"
+
+
+def _of_widget(field: Field, value: Any) -> str:
+    """The one spelling that the widget itself reads in a link, which may hold another."""
+    return str(value).lower() if isinstance(value, bool) else field.label(value)
 
 
 def _present(key: str) -> Any:
@@ -334,13 +324,6 @@ def why_not(task: type[Task], architecture: str) -> str:
 def warmups_offered() -> list[int]:
     steps = _present("steps")
     return [n for n in _with(OFFERED["warmup"], _present("warmup")) if n < steps]
-
-
-def _with(choices: Sequence[Any], value: Any) -> tuple[Any, ...]:
-    """The numbers offered, and the one in use, which may come from a link or a file."""
-    if value in choices:
-        return tuple(choices)
-    return tuple(sorted({*choices, value}, key=lambda n: (n is not None, n)))
 
 
 def nearest(legal: list[int], wish: int) -> int:
@@ -392,9 +375,8 @@ def knob(field: Field, choices: Sequence[Any] | None = None) -> Any:
         "on_change": AFTER.get(field.name, "rerun"),
     }
     if choices is None:
-        return st.number_input(
-            min_value=field.low, max_value=field.high, value=field.default, step=1, **common
-        )
+        low, high = field.range
+        return st.number_input(min_value=low, max_value=high, value=field.default, step=1, **common)
     if choices == (False, True):
         return st.toggle(value=field.default, **common)
     if len(choices) == 1:
@@ -511,7 +493,8 @@ def knobs_of(spec: Spec) -> dict[str, Any]:
         try:
             EVERY[key].check(value)
         except ValueError as error:
-            raise ValueError(f"{EVERY[key].name}={value}: no knob says this; {error}") from None
+            said = f"{EVERY[key].name}={EVERY[key].label(value)}"
+            raise ValueError(f"{said}: no knob says this; {error}") from None
     return values
 
 

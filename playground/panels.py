@@ -22,7 +22,7 @@ from playground.figures import (
 )
 from playground.frames import Attention, Frame
 from playground.glossary import explain
-from playground.spec import Spec
+from playground.spec import Spec, value_text
 from playground.view import LAST, Status, View
 from playground.workbench import Workbench
 
@@ -152,7 +152,9 @@ def curves(bench: Workbench, view: View | None, chance: Chance, floor, height, p
     marks = []
     if view is not None:
         lines.append(curve("this run", view, 0))
-        marks = [(change.step, f"{change.field} → {change.value}") for change in view.changes]
+        marks = [
+            (step, f"{name} → {value_text(name, value)}") for step, name, value in view.changes
+        ]
     figure = loss_chart(
         lines,
         chance=tuple(chance),
@@ -349,8 +351,8 @@ def health(bench, view: View | None, frames: tuple[Frame, ...], projector: bool)
 
 def changes(bench: Workbench, view: View | None) -> None:
     if view is not None and view.changes:
-        for change in view.changes:
-            st.markdown(f"- after step **{change.step}**: `{change.field}` → `{change.value}`")
+        for step, name, value in view.changes:
+            st.markdown(f"- after step **{step}**: `{name}` → `{value_text(name, value)}`")
     for ghost in bench.ghosts:
         st.markdown(
             f"- an earlier run, with {ghost.label}: {max(ghost.view.steps, default=0)} steps"

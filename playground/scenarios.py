@@ -16,12 +16,8 @@ from typing import Any
 from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
 from playground.comparison import (
-    FIELDS,
-    FROM_TASK,
     MAX_SEEDS,
     MAX_VARIANTS,
-    MODEL,
-    TRAINING,
     LineUp,
     Series,
     Variant,
@@ -30,7 +26,7 @@ from playground.comparison import (
     encode,
     steps_to,
 )
-from playground.spec import Spec
+from playground.spec import KNOBS, MODEL_KNOBS, TRAINING_KNOBS, Spec, read_value
 from playground.view import View
 
 FILE = Path(__file__).with_name("scenarios.toml")
@@ -295,14 +291,14 @@ def _expect(table: Mapping[str, Any], needed: Iterable[str], optional: Iterable[
 
 def _base(knobs: Mapping[str, Any]) -> Spec:
     """The defaults, but for these knobs of task, model and training."""
-    if strange := [name for name in knobs if name not in FIELDS or name in ("seed", *FROM_TASK)]:
+    if strange := [name for name in knobs if name not in KNOBS or name == "seed"]:
         raise ValueError(f"base: {strange[0]}: no knob of a scenario")
-    # TOML has no word for nothing.
-    knobs = {name: None if value in ("off", "auto") else value for name, value in knobs.items()}
+    # TOML has no word for nothing, so a text may stand for any value.
+    knobs = {n: read_value(n, v) if isinstance(v, str) else v for n, v in knobs.items()}
     # The task alone first: the others are knobs of that one.
-    of_task = [(name, value) for name, value in knobs.items() if name not in (*MODEL, *TRAINING)]
-    rest = [(name, value) for name, value in knobs.items() if name in (*MODEL, *TRAINING)]
-    return apply(plain(), (*of_task, *rest))
+    rest = {n: v for n, v in knobs.items() if n in MODEL_KNOBS or n in TRAINING_KNOBS}
+    of_task = [(name, value) for name, value in knobs.items() if name not in rest]
+    return apply(plain(), (*of_task, *rest.items()))
 
 
 @cache

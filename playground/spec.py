@@ -1,12 +1,13 @@
 """What decides a run, and what this server takes on: the limits, and what they are held against."""
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import Field, dataclass, fields, replace
 from functools import lru_cache
 from typing import Any
 
 from core.config import ModelConfig, TrainConfig
-from core.tasks import Task
+from core.knobs import as_text, from_text, knob
+from core.tasks import TASKS, Task
 from playground.frames import MAX_FRAME_BYTES, MAX_PROBE, STAGES
 
 
@@ -20,6 +21,45 @@ MAX_TOKENS = _limit("MAX_TOKENS", 65_536)  # read in one step
 MAX_ACTIVE = _limit("MAX_ACTIVE", 32)  # runs that train at once; more wait in a queue
 MAX_RUNS = _limit("MAX_RUNS", 96)  # runs in memory, paused and ended ones too
 MAX_MEMORY = _limit("MAX_MEMORY", 4_000_000_000)  # bytes of all runs, by `estimated_memory`
+
+
+# --- every knob by its name -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Which:
+    task: str = knob("reverse", choices=tuple(TASKS), help="What the model is to learn.")
+
+
+def _knobs(config: type) -> dict[str, Field]:
+    """The fields that can be chosen; vocabulary and length follow from the task."""
+    names = {item.name: item for item in fields(config) if item.metadata}
+    return {name: names[name] for name in names if name not in FROM_TASK}
+
+
+FROM_TASK = ("vocab_size", "max_len")
+MODEL_KNOBS, TRAINING_KNOBS = _knobs(ModelConfig), _knobs(TrainConfig)
+TASK_KNOBS = {name: _knobs(task) for name, task in TASKS.items()}
+# A knob that several tasks have is written alike in all of them.
+OF_ANY_TASK = {name: item for knobs in TASK_KNOBS.values() for name, item in knobs.items()}
+KNOBS = _knobs(_Which) | OF_ANY_TASK | MODEL_KNOBS | TRAINING_KNOBS
+
+
+def value_text(name: str, value: Any) -> str:
+    """A knob's value in words: `√d_k`, `off`, `0.01`."""
+    return as_text(KNOBS[name], value)
+
+
+def read_value(name: str, text: str) -> Any:
+    """The value that a text stands for.
+
+    Raises:
+        ValueError: says what a text for this knob may be.
+    """
+    return from_text(KNOBS[name], text)
+
+
+# --- what decides a run ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

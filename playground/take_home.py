@@ -13,7 +13,7 @@ from core.tasks.sources import MAX_TEXT_BYTES
 from playground import controls, saved_run
 from playground.export import MAX_CONFIG_BYTES, config_from_json, config_json, metrics_csv, script
 from playground.remember import title
-from playground.spec import Spec, check_limits
+from playground.spec import Spec, check_limits, value_text
 from playground.workbench import Workbench
 
 CHECKPOINT_MB = 300
@@ -222,7 +222,8 @@ def not_replayed(changes) -> str:
     if not changes:
         return ""
     turned = ", ".join(
-        f"{change.field} → {change.value} after step {change.step}" for change in changes
+        f"{change.field} → {value_text(change.field, change.value)} after step {change.step}"
+        for change in changes
     )
     return (
         f" They stand as the run began; on the way were turned: {turned}. The run as one Python "

@@ -18,7 +18,7 @@ from playground.frames import Frame, take_frame
 from playground.run import Run
 from playground.runs import RUNS, Runs
 from playground.saved_run import SavedRun
-from playground.spec import Spec, check_limits
+from playground.spec import Spec, check_limits, value_text
 from playground.view import Status, View
 
 GHOSTS = 3  # earlier curves kept for comparison
@@ -50,7 +50,9 @@ def is_hot(names: Any) -> bool:
 def in_words(pairs: dict[str, tuple[Any, Any]]) -> str:
     """`scale sqrt_d_head → none, lr 0.001 → 0.01`; of a text only that it changed."""
     return ", ".join(
-        "another text" if name == "text" else f"{name} {_short(old)} → {_short(new)}"
+        "another text"
+        if name == "text"
+        else f"{name} {value_text(name, old)} → {value_text(name, new)}"
         for name, (old, new) in pairs.items()
     )
 
@@ -58,13 +60,9 @@ def in_words(pairs: dict[str, tuple[Any, Any]]) -> str:
 def before(pairs: dict[str, tuple[Any, Any]]) -> str:
     """`scale sqrt_d_head, lr 0.001`: how things were, the name of a ghost."""
     return ", ".join(
-        "the text before" if name == "text" else f"{name} {_short(old)}"
+        "the text before" if name == "text" else f"{name} {value_text(name, old)}"
         for name, (old, _) in pairs.items()
     )
-
-
-def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 @lru_cache(maxsize=64)

@@ -18,7 +18,6 @@ from core.train import Trainer
 from playground import comparison as module
 from playground.comparison import (
     CONTRASTS,
-    FIELDS,
     Comparison,
     LineUp,
     Series,
@@ -36,7 +35,7 @@ from playground.comparison import (
 )
 from playground.frames import Frame
 from playground.runs import Runs
-from playground.spec import Spec
+from playground.spec import KNOBS, Spec
 from playground.view import Record, Status
 
 CPU = Device("cpu", "tests", (("fp32", None), ("bf16", None), ("fp16", "no such arithmetic")))
@@ -177,7 +176,7 @@ def test_a_contrast_offers_what_differs_from_the_base(name, base):
 @pytest.mark.parametrize(
     ("name", "labels"),
     [
-        ("scale", ["scale=none", "scale=d_head", "scale=sqrt_d_model"]),
+        ("scale", ["scale=none", "scale=d_k", "scale=√d_model"]),
         ("residual", ["residual=off"]),
         ("n_heads", ["n_heads=1", "n_heads=2", "n_heads=8"]),
         ("d_model", ["d_model=16", "d_model=32", "d_model=128", "d_model=256"]),
@@ -231,16 +230,14 @@ VALUES = {
 def values_of(name: str) -> st.SearchStrategy:
     if name in VALUES:
         return VALUES[name]
-    item = FIELDS[name]
+    item = KNOBS[name]
     if item.metadata["choices"]:
         return st.sampled_from(item.metadata["choices"])
     kinds = {bool: st.booleans(), int: st.integers(0, 2**31 - 1), float: st.floats(0, 1e9)}
     return kinds[item.type]
 
 
-CHANGES = st.lists(
-    st.sampled_from([name for name in FIELDS if name != "text"]), min_size=1, unique=True
-)
+CHANGES = st.lists(st.sampled_from(list(KNOBS)), min_size=1, unique=True)
 
 
 @settings(max_examples=60, deadline=None)
@@ -265,7 +262,9 @@ def test_every_change_survives_a_link(data):
         ("lr=fast", ["lr='fast'", "a number"]),
         ("d_model=6.5", ["d_model='6.5'", "whole number"]),
         ("residual=maybe", ["residual='maybe'", "on or off"]),
-        ("clip=none", ["clip='none'", "or off"]),
+        ("clip=loose", ["clip='loose'", "or off"]),
+        ("scale=half", ["scale='half'", "choose one of √d_k, none"]),
+        ("d_model=1_0", ["d_model='1_0'", "whole number"]),
         ("lr=0.1,lr=0.2", ["lr", "twice"]),
         ("text=abc", ["text"]),
         ("lr=1;" * 500, ["2500 characters", "1000"]),
@@ -323,11 +322,11 @@ def test_a_clear_difference_is_said_with_its_size_and_its_seeds():
     sentence = judge(
         [flat(0.1 + i / 100) for i in range(5)], [flat(2.15 + i / 100) for i in range(5)]
     )
-    assert sentence == "scale=none ends 2.05 nats above sqrt_d_head in 5 of 5 seeds"
+    assert sentence == "scale=none ends 2.05 nats above √d_k in 5 of 5 seeds"
     sentence = judge(
         [flat(2.0 + i / 100) for i in range(4)], [flat(0.5 + i / 100) for i in range(4)]
     )
-    assert sentence == "scale=none ends 1.5 nats below sqrt_d_head in 4 of 4 seeds"
+    assert sentence == "scale=none ends 1.5 nats below √d_k in 4 of 4 seeds"
 
 
 def test_the_base_is_named_by_what_was_changed():
@@ -391,14 +390,14 @@ def test_seeds_are_paired():
 def test_divergence_counts_as_the_worst_end():
     lost = flat(0.5, status=Status.DIVERGED)
     assert judge([flat(1.0)] * 4, [lost] * 4) == (
-        "scale=none diverges in 4 of 4 seeds, sqrt_d_head in none"
+        "scale=none diverges in 4 of 4 seeds, √d_k in none"
     )
     assert judge([lost] * 4, [flat(1.0)] * 4) == (
-        "sqrt_d_head diverges in 4 of 4 seeds, scale=none in none"
+        "√d_k diverges in 4 of 4 seeds, scale=none in none"
     )
     assert judge([lost] * 4, [lost] * 4).startswith("cannot tell apart")
     some = judge([flat(1.0)] * 4, [flat(2.0), flat(2.0), lost, lost])
-    assert some.startswith("scale=none ends 1 nats above sqrt_d_head in 4 of 4 seeds")
+    assert some.startswith("scale=none ends 1 nats above √d_k in 4 of 4 seeds")
     assert "scale=none diverges in 2 of them" in some
     mixed = judge([flat(1.0)] * 4, [flat(0.5), flat(2.0), lost, lost])
     assert mixed.startswith("cannot tell apart") and "diverged" in mixed
@@ -530,7 +529,7 @@ def test_every_variant_runs_on_every_seed_as_it_would_alone(comparison):
     comparison.start(line_up(tiny(12), SCALES, CPU), seeds=2)
     wait(lambda: not comparison.live)
     found = comparison.series()
-    assert [one.label for one in found] == ["base", "scale=none", "scale=d_head"]
+    assert [one.label for one in found] == ["base", "scale=none", "scale=d_k"]
     for one in found:
         assert one.seeds == (0, 1)
         for seed, view in zip(one.seeds, one.views, strict=True):

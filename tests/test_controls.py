@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
 from playground import controls
-from playground.controls import EVERY, FROM_TASK, Field, nearest
+from playground.controls import EVERY, Field, nearest
+from playground.spec import FROM_TASK
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def present(monkeypatch):
 
 @pytest.mark.parametrize("field", EVERY.values(), ids=EVERY)
 def test_every_offered_value_survives_the_trip_through_a_link(field: Field):
-    for choice in field.choices or (field.low, field.high, field.default):
+    for choice in field.choices or (*field.range, field.default):
         assert field.read(field.label(choice)) == choice
 
 
@@ -53,7 +54,8 @@ def test_a_link_may_hold_a_learning_rate_between_the_offered_ones(text, value):
 @pytest.mark.parametrize("field", EVERY.values(), ids=EVERY)
 def test_the_default_is_offered(field: Field):
     if field.choices is None:
-        assert field.low <= field.default <= field.high
+        low, high = field.range
+        assert low <= field.default <= high
     else:
         assert field.default in field.choices
 
@@ -77,7 +79,7 @@ def test_every_knob_of_every_task_has_a_key_of_its_own():
 def test_every_offered_value_builds_a_config(name):
     field = EVERY[name]
     config = ModelConfig if name in controls.MODEL else TrainConfig
-    for choice in field.choices or (field.low, field.high):
+    for choice in field.choices or field.range:
         others = {"steps": 10_000} if name == "warmup" else {}
         assert getattr(config(**{name: choice} | others), name) == choice
 

@@ -86,7 +86,7 @@ def test_a_hot_knob_turns_in_the_running_model(bench):
     bench.follow(spec_for(steps=FOREVER, scale="none"))
     wait(lambda: bench.view.changes)
     assert bench.run is run and bench.moving and not bench.ghosts
-    assert bench.said.startswith("Changed while it ran: scale sqrt_d_head → none. A link")
+    assert bench.said.startswith("Changed while it ran: scale √d_k → none. A link")
     (change,) = bench.view.changes
     assert (change.field, change.value) == ("scale", "none") and change.step >= 3
 
@@ -119,7 +119,7 @@ def test_a_hot_and_a_cold_knob_together_start_again(bench):
     trained(bench, spec_for())
     bench.follow(spec_for(scale="none", norm="pre"))
     assert bench.run is None
-    assert bench.ghosts[0].label == "scale sqrt_d_head, norm post"
+    assert bench.ghosts[0].label == "scale √d_k, norm post"
 
 
 def test_few_ghosts_are_kept_and_short_curves_are_none(bench):
@@ -210,8 +210,8 @@ def test_an_example_of_ones_own_is_shown_without_disturbing_the_run(bench):
 def test_changes_are_said_in_the_words_of_the_knobs():
     old, new = spec_for(), spec_for(scale="none", lr=0.01)
     pairs = changed_fields(old, new)
-    assert in_words(pairs) == "scale sqrt_d_head → none, lr 0.001 → 0.01"
-    assert before(pairs) == "scale sqrt_d_head, lr 0.001"
+    assert in_words(pairs) == "scale √d_k → none, lr 0.001 → 0.01"
+    assert before(pairs) == "scale √d_k, lr 0.001"
     assert changed_fields(old, spec_for("reverse"))["task"] == ("copy", "reverse")
     assert changed_fields(old, spec_for(length=4)) == {"length": (3, 4)}
     assert changed_fields(old, old) == {}

@@ -24,7 +24,7 @@ def ask(base: Spec) -> None:
 def add(base: Spec) -> None:
     """One more variant: a knob of the base set to another value."""
     field = controls.EVERY[st.session_state.new_field]
-    written = f"{field.name}={compare_panels.written(st.session_state.new_value)}"
+    written = f"{field.name}={field.label(st.session_state.new_value)}"
     st.session_state.variants = ";".join(filter(None, [st.session_state.variants, written]))
 
 
