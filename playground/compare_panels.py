@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from playground import controls
-from playground.comparison import Comparison, LineUp, Series, Summary, verdict
+from playground.comparison import LineUp, Series, Summary, verdict
 from playground.components import live_plot
 from playground.figures import Band, attention_side_by_side, comparison_chart, results_bars
 from playground.frames import Attention, Frame
@@ -29,19 +29,19 @@ def offered(base: Spec) -> dict[str, controls.Field]:
     return {key: field for key, field in mine.items() if field.choices}
 
 
-def draw(compared: Comparison, lineup: LineUp, projector: bool) -> None:
-    series = compared.series()
+def draw(series: tuple[Series, ...], lineup: LineUp, projector: bool) -> None:
+    """The runs as they were seen; before the first one, what stands ready."""
     if not series:
         st.info(
             f"{len(lineup.specs)} configurations stand ready: the base"
             + "".join(f", {variant.label}" for variant in lineup.variants)
-            + ". Press Play all."
+            + ". Press Play."
         )
         return
     waiting = [view.queue_place for line in series for view in line.views if view.queue_place]
     if waiting:
         st.caption(f"{len(waiting)} runs wait for a place; the next one is at {min(waiting)}.")
-    base = compared.lineup.base
+    base = series[0].spec
     chance, floor = references(base.task, base.model.architecture)
     left, right = st.columns([2, 1], gap="medium")
     with left:

@@ -469,6 +469,11 @@ class Series:
         )
 
 
+def any_live(series: Iterable[Series]) -> bool:
+    """Whether a page should look again soon."""
+    return any(view.live for line in series for view in line.views)
+
+
 def verdict(base: Series, variant: Series) -> str:
     """What the seeds say about a variant, in words, and never more than they say.
 
@@ -658,7 +663,7 @@ class Comparison:
     @property
     def live(self) -> bool:
         """Whether a page should look again soon."""
-        return any(run.view().live for run in self._runs.values())
+        return any_live(self.series())
 
     def show(self, probe: str | None) -> None:
         """Look at another example everywhere; other tasks than the base's keep their own.

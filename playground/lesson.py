@@ -12,8 +12,8 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core.train import Trainer
-from playground import compare_panels, controls
-from playground.comparison import Comparison, LineUp, Series, encode
+from playground import compare_panels, controls, transport
+from playground.comparison import Comparison, LineUp, Series, any_live, encode
 from playground.components import live_plot
 from playground.figures import comparison_chart
 from playground.pages import IDEAS
@@ -21,6 +21,7 @@ from playground.panels import references
 from playground.saved_run import load
 from playground.view import LAST, View
 from playground.visitor import bench as my_bench
+from playground.visitor import start_runs
 
 POLL = 0.5  # seconds between two looks at the runs
 SEEDS = 3  # of a contrast that is taken to the Compare page
@@ -204,26 +205,23 @@ def training(
     compared = trial(name)
     st.subheader("Train it", anchor=False)
     st.markdown(question)
-    # Asked before the buttons are drawn: runs that come to rest in between are looked at once more.
-    mine = compared.lineup == lineup
-    active = mine and compared.live
-    _transport(name, compared, lineup)
-    if refused := st.session_state.pop(f"{name} refused", None):
-        st.error(refused)
+
+    def look() -> tuple[Series, ...]:
+        return compared.series() if compared.lineup == lineup else ()
+
+    series = look()
+    _buttons(name, compared, lineup, any_live(series))
     if way := st.session_state.pop(f"{name} go", None):
         st.switch_page("app_pages/compare.py", query_params=way)
-    if compared.lineup is not None and not mine:
+    if compared.lineup is not None and not series:
         st.caption("The choice above has changed: press Play to see what it says now.")
 
-    def live() -> None:
-        series = compared.series() if mine else ()
+    def draw(series: tuple[Series, ...]) -> None:
         _curves(name, series, lineup, names, log)
         if after is not None and series:
             after(series)
-        if active and not compared.live:
-            st.rerun()
 
-    st.fragment(live, run_every=POLL if active else None)()
+    transport.live(draw, look, series, any_live, every=POLL)
 
 
 def trials() -> dict[str, Comparison]:
@@ -263,11 +261,7 @@ def _start(name: str, lineup: LineUp) -> None:
     for other, compared in trials().items():
         if other != name:
             compared.discard()
-    try:
-        trial(name).start(lineup)
-        my_bench().fresh = False
-    except ValueError as error:
-        st.session_state[f"{name} refused"] = str(error)
+    start_runs(trial(name), lineup)
 
 
 def _to_compare(name: str, lineup: LineUp) -> None:
@@ -275,37 +269,10 @@ def _to_compare(name: str, lineup: LineUp) -> None:
     st.session_state[f"{name} go"] = link
 
 
-def _transport(name: str, compared: Comparison, lineup: LineUp) -> None:
-    mine = compared.lineup == lineup
+def _buttons(name: str, compared: Comparison, lineup: LineUp, moving: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key=f"{name}_transport"):
-        if mine and compared.live:
-            st.button(
-                "Pause",
-                key=f"{name}_pause",
-                type="primary",
-                icon=":material/pause:",
-                shortcut="P",
-                on_click=compared.pause,
-                help="Rest after the present step.",
-            )
-        else:
-            st.button(
-                "Play",
-                key=f"{name}_train",
-                type="primary",
-                icon=":material/play_arrow:",
-                shortcut="P",
-                on_click=_start,
-                args=(name, lineup),
-                help="Train all of them at once, on the same seed and the same batches.",
-            )
-        st.button(
-            "Reset",
-            key=f"{name}_reset",
-            icon=":material/restart_alt:",
-            on_click=compared.discard,
-            help="Forget these runs.",
-        )
+        transport.play_or_pause(moving, lambda: _start(name, lineup), compared.pause)
+        transport.reset_button(compared.discard)
         st.button(
             "Over several seeds",
             key=f"{name}_compare",
@@ -315,6 +282,7 @@ def _transport(name: str, compared: Comparison, lineup: LineUp) -> None:
             args=(name, lineup),
             help="One seed proves nothing: take this contrast to the Compare page.",
         )
+    transport.say_refusal()
 
 
 def _curves(

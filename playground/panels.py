@@ -47,9 +47,9 @@ def references(task, architecture: str) -> tuple[Chance, float | None]:
     return task.chance(architecture), task.floor(architecture)
 
 
-def draw(bench: Workbench, projector: bool) -> None:
+def draw(bench: Workbench, view: View | None, projector: bool) -> None:
     """Everything that moves. Called again and again while a run goes on."""
-    spec, view, frames = bench.spec, bench.view, bench.frames()
+    spec, frames = bench.spec, bench.frames(view)
     if view is not None:
         bench.learn_speed(view)
     chance, floor = references(spec.task, spec.model.architecture)
@@ -61,7 +61,7 @@ def draw(bench: Workbench, projector: bool) -> None:
         curves(bench, view, chance, floor, height, projector)
     with right:
         frame = maps(spec, frames, height, projector)
-    scrub(frames, frame)
+    scrub(spec, frames, frame)
     details(bench, view, frames, frame, projector)
 
 
@@ -259,9 +259,9 @@ def frame_at(frames: tuple[Frame, ...], step: int | None, total: int) -> Frame:
     return next((frame for frame in reversed(frames) if frame.step <= step), frames[0])
 
 
-def scrub(frames: tuple[Frame, ...], frame: Frame) -> None:
+def scrub(spec: Spec, frames: tuple[Frame, ...], frame: Frame) -> None:
     """A slider back through training, and the visitor's own example."""
-    total = st.session_state.bench.spec.training.steps
+    total = spec.training.steps
     left, right = st.columns([2, 1], gap="medium", vertical_alignment="bottom")
     with left:
         st.slider(
@@ -274,7 +274,6 @@ def scrub(frames: tuple[Frame, ...], frame: Frame) -> None:
             help="Drag back through training; the right end follows the run.",
         )
     with right:
-        spec = st.session_state.bench.spec
         st.text_input(
             "Your own example",
             key="probe",

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import streamlit as st
 
-from playground.comparison import Comparison
+from playground.comparison import Comparison, LineUp
 from playground.components.cookie import visitor_id
 from playground.history import EVERYONE
 from playground.remember import MEMORY
@@ -40,6 +40,16 @@ def comparison() -> Comparison:
     if "compared" not in st.session_state:
         st.session_state.compared = Comparison(bench().owner)
     return st.session_state.compared
+
+
+def start_runs(compared: Comparison, lineup: LineUp, seeds: int = 1) -> None:
+    """Put a line-up to work.
+
+    Raises:
+        ValueError: more than this server takes on; the message has the numbers.
+    """
+    compared.start(lineup, seeds)
+    bench().fresh = False
 
 
 # --- whose history ----------------------------------------------------------------------------

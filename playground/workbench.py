@@ -112,19 +112,18 @@ class Workbench:
             self.run.show(spec.probe)
 
     def _turn(self, pairs: dict[str, tuple[Any, Any]]) -> None:
-        hot = is_hot(pairs) and self.run.view().status not in {Status.DIVERGED, Status.FAILED}
-        if hot:
-            when = "after its end" if self.run.view().status.over else "while it ran"
+        status = self.run.view().status
+        if is_hot(pairs) and status not in (Status.DIVERGED, Status.FAILED):
+            when = "after its end" if status.over else "while it ran"
             self.run.change(**{name: new for name, (_, new) in pairs.items()})
             self.said = (
                 f"Changed {when}: {in_words(pairs)}. A link to this page begins with it at step 0."
             )
             return
-        moving = self.moving
         self._retire(before(pairs))
-        again = "Started again" if moving else "Press Play to train it"
+        again = "Started again" if status.moving else "Press Play to train it"
         self.said = f"Changed: {in_words(pairs)}. {again}; the old curve stays for comparison."
-        if moving:
+        if status.moving:
             self._start()
 
     def _retire(self, label: str) -> None:
@@ -137,17 +136,8 @@ class Workbench:
 
     @property
     def view(self) -> View | None:
+        """The run as it is now; None: there is none. A page reads this once and hands it on."""
         return self.run.view() if self.run else None
-
-    @property
-    def moving(self) -> bool:
-        """Whether steps are being done, or will be without another press."""
-        return self.run is not None and self.run.view().status.moving
-
-    @property
-    def live(self) -> bool:
-        """Whether the pictures may still change without another press."""
-        return self.run is not None and self.run.view().live
 
     def play(self) -> None:
         """Go on, or start: a finished run starts again unless steps have been added.
@@ -155,29 +145,21 @@ class Workbench:
         Raises:
             ValueError: the spec is beyond the limits; the message says them in numbers.
         """
-        self._begin_again_if_over()
+        self._start_over_if_over()
         if self.run is None:
             self._start()
         else:
             self.run.play()
 
     def step(self) -> None:
-        """Do one optimiser step and rest."""
-        self._begin_again_if_over()
+        """Do one optimiser step and pause."""
+        self._start_over_if_over()
         if self.run is None:
             self._start(play=False)
         self.run.step_once()
 
-    @property
-    def over(self) -> bool:
-        """Whether the run goes no further: Play begins it anew."""
-        view = self.view
-        if view is None or not view.status.over:
-            return False
-        return view.status is not Status.DONE or len(view.loss) >= self.spec.training.steps
-
-    def _begin_again_if_over(self) -> None:
-        if self.over:
+    def _start_over_if_over(self) -> None:
+        if self.run is not None and self.run.view().status.over:
             self.runs.discard(self.run)
             self.run = None
 
@@ -213,9 +195,8 @@ class Workbench:
         self.begun += 1
         self.said = f"From a checkpoint of step {saved.trainer.step_count}."
 
-    def frames(self) -> tuple[Frame, ...]:
+    def frames(self, view: View | None) -> tuple[Frame, ...]:
         """The pictures there are, oldest first; without a run, that of the untrained model."""
-        view = self.view
         if view is not None and view.frames:
             return view.frames
         return (untrained(replace(self.spec, training=_at_rest(self.spec.training)), self.device),)

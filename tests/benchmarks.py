@@ -366,7 +366,8 @@ def watched_page() -> None:
 
     from playground import panels
 
-    panels.draw(st.session_state.bench, False)
+    bench = st.session_state.bench
+    panels.draw(bench, bench.view, False)
 
 
 def benchmark_watch(repeats: int) -> Iterator[Row]:
@@ -587,8 +588,8 @@ def benchmark_browser(repeats: int) -> Iterator[Row]:
             other = chromium.new_page()
             variants = ";".join(f"d_ff={width}" for width in (32, 64, 128, 192, 512))
             other.goto(f"{address}/compare?steps=50000&seeds=2&variants={variants}")
-            other.click(".st-key-play_all button", timeout=60_000)
-            other.wait_for_selector(".st-key-pause_all", timeout=60_000)
+            other.click(".st-key-play button", timeout=60_000)
+            other.wait_for_selector(".st-key-pause", timeout=60_000)
             yield Row(f"{what}, beside twelve runs", milliseconds(clicks(page, repeats)))
         chromium.close()
 

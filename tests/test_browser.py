@@ -321,7 +321,7 @@ def test_a_reload_keeps_the_knobs_and_says_that_the_run_has_ended(visit):
     knobs = tab.link()
     tab.page.reload()
     tab.settle()
-    tab.see("The page was loaded anew: your run has ended")
+    tab.see("The page was reloaded: your run has ended")
     assert tab.link() == knobs and tab.knob("scale") == "d_k"
     assert tab.steps() == 0
     tab.press("step")

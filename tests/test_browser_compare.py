@@ -14,9 +14,9 @@ def go_to(tab: Tab, page: str) -> None:
 
 def compare(tab: Tab, steps: int) -> list[list[float]]:
     """Play all, wait for the end; the mean line of each variant, whole."""
-    tab.press("play_all")
-    tab.key("pause_all").wait_for()
-    tab.key("play_all").wait_for(timeout=180_000)
+    tab.press("play")
+    tab.key("pause").wait_for()
+    tab.key("play").wait_for(timeout=180_000)
     tab.rest()
     lines = f"plot.data.filter(t => t.y?.length === {steps}).map(t => [...t.y])"
     return tab.until(lambda: len(found := tab.plot("comparison", lines)) >= 3 and found)
@@ -30,7 +30,7 @@ def test_a_scenario_from_the_click_to_the_verdict(visit):  # noqa: F811
     )
     card.last.get_by_role("button", name="Open").click()
     tab.see("What will happen?")
-    play = tab.key("play_scenario").get_by_role("button")
+    play = tab.key("play").get_by_role("button")
     assert play.is_disabled(), "first the prediction, then the run"
     tab.page.get_by_role("radiogroup").locator("label").first.click()
     tab.until(play.is_enabled, "a prediction lets it play")
@@ -51,7 +51,7 @@ def test_a_comparison_link_gives_the_same_comparison_to_somebody_else(visit):  #
     other = visit(steps=50, **SMALL)
     other.page.goto(tab.page.url)
     # Streamlit first asks below the page's own address whether the server is there.
-    other.key("play_all").wait_for()
+    other.key("play").wait_for()
     other.rest()
     other.errors = [error for error in other.errors if "404" not in error]
     other.see("mask=none", "mask=window")

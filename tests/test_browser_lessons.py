@@ -60,11 +60,11 @@ def test_a_knob_changes_the_main_picture(tab, name):
 def test_the_training_of_a_page_moves_its_curves_and_the_sidebar_is_out_of_the_way(tab):
     enter(tab, "scaling")
     assert not sidebar(tab)
-    tab.press("scaling_train")
+    tab.press("play")
     lines = "plot.data.filter(t => t.y?.length > 20).length"
     tab.until(lambda: tab.plot("scaling_loss", lines) >= 2, "no curves")
-    tab.press("scaling_pause")
-    tab.key("scaling_train").wait_for()
+    tab.press("pause")
+    tab.key("play").wait_for()
 
 
 def test_home_leads_to_a_scenario_and_to_an_idea(visit):  # noqa: F811

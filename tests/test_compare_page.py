@@ -28,7 +28,7 @@ def test_with_no_variant_the_page_says_what_to_do(variants):
     test = opened(variants)
     assert "Nothing to compare with yet" in texts(test.info)
     assert "stand ready" not in texts(test.info)
-    assert test.button(key="play_all").disabled
+    assert test.button(key="play").disabled
 
 
 def test_why_variants_are_left_out_stands_in_one_warning():

@@ -293,7 +293,7 @@ def test_a_run_of_the_playground_comes_into_the_history():
         test.query_params[key] = value
     fine(test.run())
     fine(test.button(key="play").click().run())
-    wait(lambda: not test.session_state.bench.live)
+    wait(lambda: not test.session_state.bench.view.live)
     wait(lambda: MEMORY.flush(30) and History().list(""))
     fine(test.switch_page("app_pages/history.py").run())
     (label,) = labels(test)

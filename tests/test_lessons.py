@@ -144,17 +144,17 @@ def test_a_knob_that_limits_another_takes_it_along():
 
 def test_the_training_of_a_page_runs_pauses_and_is_forgotten():
     test = lesson("scaling")
-    fine(test.button(key="scaling_train").click().run())
+    fine(test.button(key="play").click().run())
     trial = test.session_state.trials["scaling"]
     until(test, lambda test: all(len(run.view().loss) > 2 for run in trial.all_runs()))
     assert {run.view().spec.model.scale for run in trial.all_runs()} == {"sqrt_d_head", "none"}
-    fine(test.button(key="scaling_pause").click().run())
+    fine(test.button(key="pause").click().run())
     until(test, lambda test: not trial.live)
     # Another initialisation is another question: the old curves are not its answer.
     find(test, "button_group", "scaling_init").set_value("gpt2")
     fine(test.run())
     assert "has changed" in texts(test.caption)
-    fine(test.button(key="scaling_reset").click().run())
+    fine(test.button(key="reset").click().run())
     assert not trial.all_runs()
 
 
@@ -175,11 +175,11 @@ def test_a_training_can_be_taken_to_the_compare_page():
 )
 def test_what_was_learnt_is_measured_once_the_runs_rest(name, choice, what):
     test = lesson(name, **choice)
-    fine(test.button(key=f"{name}_train").click().run())
+    fine(test.button(key="play").click().run())
     trial = test.session_state.trials[name]
     until(test, lambda test: all(len(run.view().loss) > 5 for run in trial.all_runs()))
     assert what not in texts(test.markdown)
-    fine(test.button(key=f"{name}_pause").click().run())
+    fine(test.button(key="pause").click().run())
     until(test, lambda test: what in texts(test.markdown))
     # It is kept: another look asks nobody again.
     kept = dict(test.session_state[f"{name} measured"])
@@ -189,11 +189,11 @@ def test_what_was_learnt_is_measured_once_the_runs_rest(name, choice, what):
 
 def test_a_training_on_another_page_takes_the_room_of_the_last_one():
     test = lesson("scaling")
-    fine(test.button(key="scaling_train").click().run())
+    fine(test.button(key="play").click().run())
     first = test.session_state.trials["scaling"]
     until(test, lambda test: all(len(run.view().loss) for run in first.all_runs()))
     fine(test.switch_page("app_pages/depth.py").run())
     assert first.all_runs(), "it goes on while another page is looked at"
-    fine(test.button(key="depth_train").click().run())
+    fine(test.button(key="play").click().run())
     assert not first.all_runs()
     assert len(test.session_state.trials["depth"].all_runs()) == 2

@@ -12,7 +12,6 @@ from core.tasks import TASKS
 from playground import controls
 from playground.pages import IDEAS
 from playground.runs import RUNS
-from playground.workbench import Workbench
 
 MAIN = Path(playground.__file__).with_name("main.py")
 # The pages of the ideas have tests of their own: they do not depend on the knobs.
@@ -421,7 +420,7 @@ def test_play_pause_reset_and_the_verdict():
     until(test, lambda test: steps(test) > 5)
     assert test.button(key="step").disabled
     fine(test.button(key="pause").click().run())
-    until(test, lambda test: not test.session_state.bench.live)
+    until(test, lambda test: not test.session_state.bench.view.live)
     rested = steps(fine(test.run()))
     time.sleep(0.3)
     assert steps(fine(test.run())) == rested
@@ -433,7 +432,7 @@ def test_play_pause_reset_and_the_verdict():
 def test_a_cold_change_after_a_run_keeps_its_curve_for_comparison():
     test = opened(**SMALL)
     fine(test.button(key="play").click().run())
-    until(test, lambda test: steps(test) == 50 and not test.session_state.bench.live)
+    until(test, lambda test: steps(test) == 50 and not test.session_state.bench.view.live)
     fine(test.button_group(key="norm").set_value("pre").run())
     assert "norm post → pre" in texts(test.caption) and "Press Play" in texts(test.caption)
     (ghost,) = test.session_state.bench.ghosts
@@ -452,7 +451,7 @@ def test_an_example_of_ones_own_reaches_the_run_and_a_bad_one_is_explained():
 
 def test_an_example_that_stands_in_the_link_is_shown_at_once():
     test = opened(probe="9876543210", **SMALL)
-    frame = test.session_state.bench.frames()[-1]
+    frame = test.session_state.bench.frames(None)[-1]
     tokens = next(iter(frame.attention.values())).key_tokens
     assert "".join(tokens).startswith("9876543210")
 
@@ -498,7 +497,7 @@ def test_a_width_that_the_default_heads_do_not_divide_opens_with_heads_that_do()
 def test_at_its_end_a_run_is_not_begun_anew_by_one_step_too_many():
     test = opened(**SMALL)
     fine(test.button(key="play").click().run())
-    until(test, lambda test: steps(test) == 50 and not test.session_state.bench.live)
+    until(test, lambda test: steps(test) == 50 and not test.session_state.bench.view.live)
     fine(test.run())
     assert test.button(key="play").label == "Play again"
     assert test.button(key="step").disabled
@@ -517,21 +516,3 @@ def test_a_new_run_is_watched_as_it_goes_wherever_the_last_one_was_scrubbed_to()
     assert test.slider(key="shown_step").value == 0, "it stays where it was put"
     fine(test.button(key="reset").click().run())
     assert test.slider(key="shown_step").value == 50
-
-
-def test_a_run_that_comes_to_rest_while_the_buttons_are_drawn_offers_play_again(monkeypatch):
-    test = opened(**SMALL | {"steps": "50000"})
-    fine(test.button(key="play").click().run())
-    until(test, lambda test: steps(test) > 2)
-    as_it_was = Workbench.moving.fget
-
-    def rests_meanwhile(bench: Workbench) -> bool:
-        if moving := as_it_was(bench):
-            bench.run.pause()
-            while bench.live:
-                time.sleep(0.01)
-        return moving
-
-    monkeypatch.setattr(Workbench, "moving", property(rests_meanwhile))
-    fine(test.run())
-    assert any(button.key == "play" for button in test.button)

@@ -301,16 +301,16 @@ def test_a_link_to_a_scenario_that_is_not_there_says_so():
 
 def test_a_prediction_comes_before_play():
     test = opened(scenario="leak")
-    assert test.button(key="play_scenario").disabled
+    assert test.button(key="play").disabled
     fine(test.radio(key="expect_leak").set_value("better").run())
-    assert not test.button(key="play_scenario").disabled
+    assert not test.button(key="play").disabled
     assert "skip" not in buttons(test)
 
 
 def test_who_skips_the_prediction_may_play():
     test = opened(scenario="leak")
     fine(test.button(key="skip").click().run())
-    assert not test.button(key="play_scenario").disabled
+    assert not test.button(key="play").disabled
 
 
 def finish(test: AppTest) -> AppTest:
@@ -329,7 +329,7 @@ def test_predict_run_compare(tiny, chosen, mark):
     knobs = test.session_state.choice.spec
     fine(test.radio(key="expect_tiny").set_value(chosen).run())
     assert "Because." not in texts(test.markdown)
-    fine(test.button(key="play_scenario").click().run())
+    fine(test.button(key="play").click().run())
     assert not test.radio and "You expect:" in texts(test.markdown)
     finish(test)
     said = texts(test.markdown)
@@ -345,18 +345,18 @@ def test_predict_run_compare(tiny, chosen, mark):
 def test_starting_again_asks_again(tiny):
     test = opened(scenario="tiny")
     fine(test.button(key="skip").click().run())
-    fine(test.button(key="play_scenario").click().run())
+    fine(test.button(key="play").click().run())
     finish(test)
     assert "You said" not in texts(test.markdown)
-    fine(test.button(key="reset_scenario").click().run())
-    assert test.button(key="play_scenario").disabled and "skip" in buttons(test)
+    fine(test.button(key="reset").click().run())
+    assert test.button(key="play").disabled and "skip" in buttons(test)
     assert test.radio(key="expect_tiny").value is None
 
 
 def test_a_scenario_leaves_the_compare_page_alone(tiny):
     test = opened(scenario="tiny")
     fine(test.button(key="skip").click().run())
-    fine(test.button(key="play_scenario").click().run())
+    fine(test.button(key="play").click().run())
     finish(test)
     fine(test.switch_page("app_pages/compare.py").run())
     assert test.session_state.compared.lineup is None
@@ -365,7 +365,7 @@ def test_a_scenario_leaves_the_compare_page_alone(tiny):
 def test_it_can_be_taken_into_compare_and_into_the_playground(tiny):
     test = opened(scenario="tiny", d_ff="32")
     fine(test.button(key="skip").click().run())
-    fine(test.button(key="play_scenario").click().run())
+    fine(test.button(key="play").click().run())
     finish(test)
     fine(test.button(key="to_compare").click().run())
     assert test.text_input(key="variants").value == "scale=none"

@@ -61,7 +61,7 @@ def stepped(bench: Workbench, spec: Spec, steps: int) -> Workbench:
     bench.follow(spec)
     for done in range(1, steps + 1):
         bench.step()
-        wait(lambda done=done: bench.view.steps.size == done and not bench.live)
+        wait(lambda done=done: bench.view.steps.size == done and not bench.view.live)
     return bench
 
 
@@ -162,13 +162,13 @@ def test_a_file_of_another_kind_is_refused(data):
 def test_a_bench_goes_on_from_a_file_and_keeps_the_old_curve(bench):
     first = stepped(bench, spec_for(), 6)
     data = take_home.checkpoint(first)
-    wait(lambda: not bench.live)
+    wait(lambda: not bench.view.live)
     bench.play()
     wait(lambda: bench.view.status is Status.DONE)
     whole = bench.view.loss.copy()
 
     bench.go_on(saved_run.load(data))
-    wait(lambda: not bench.live)
+    wait(lambda: not bench.view.live)
     assert (bench.view.status, len(bench.view.loss)) == (Status.PAUSED, 6)
     np.testing.assert_array_equal(bench.view.loss, whole[:6])
     assert bench.view.frames[-1].step == 6
@@ -244,7 +244,7 @@ def fine(test: AppTest) -> AppTest:
 
 
 def rested(test: AppTest) -> AppTest:
-    wait(lambda: not test.session_state.bench.live)
+    wait(lambda: not test.session_state.bench.view.live)
     return fine(test.run())
 
 
@@ -391,14 +391,14 @@ def test_what_was_brought_back_is_a_new_run_only_once_it_has_trained_on(bench, t
     spec = spec_for(steps=30)
     for steps in (25, 30):
         bench.go_on(saved_run.load(saved_run.save(*trained(spec, steps), spec)))
-        wait(lambda: not bench.live)
+        wait(lambda: not bench.view.live)
     bench.reset()
     assert memory.flush(30) and not memory.history.list("anna")
 
     bench.go_on(saved_run.load(saved_run.save(*trained(spec, 30), spec)))
     bench.follow(spec_for(steps=31))
     bench.play()
-    wait(lambda: len(bench.view.loss) == 31 and not bench.live)
+    wait(lambda: len(bench.view.loss) == 31 and not bench.view.live)
     bench.reset()
     assert memory.flush(30)
     assert [entry.result.steps for entry in memory.history.list("anna")] == [31]
@@ -423,7 +423,7 @@ def test_a_bad_checkpoint_leaves_the_run_going():
     run = test.session_state.bench.run
     upload(test, "checkpoint_file", "bad.zip", b"PK nothing")
     assert "bad.zip: not a usable checkpoint" in texts(test.error)
-    assert test.session_state.bench.run is run and test.session_state.bench.moving
+    assert test.session_state.bench.run is run and test.session_state.bench.view.status.moving
     fine(test.button(key="reset").click().run())
 
 

@@ -32,7 +32,7 @@ def wait(condition):
 
 
 def rest(bench: Workbench) -> None:
-    wait(lambda: not bench.live)
+    wait(lambda: not bench.view.live)
 
 
 @pytest.fixture
@@ -63,12 +63,12 @@ def test_turning_knobs_before_a_run_starts_none(bench, runs):
 
 def test_the_untrained_picture_follows_the_knobs_and_is_made_once_per_model(bench):
     bench.follow(spec_for())
-    first = bench.frames()
+    first = bench.frames(bench.view)
     bench.follow(spec_for(lr=1.0, steps=7))
-    assert bench.frames()[0] is first[0], "how it is trained changes nothing that is seen"
+    assert bench.frames(bench.view)[0] is first[0], "how it is trained changes nothing that is seen"
     bench.follow(spec_for(seed=1))
-    assert bench.frames()[0] is not first[0]
-    assert bench.frames()[0].step == 0
+    assert bench.frames(bench.view)[0] is not first[0]
+    assert bench.frames(bench.view)[0].step == 0
 
 
 def test_play_gives_the_curve_of_the_spec(bench):
@@ -85,7 +85,7 @@ def test_a_hot_knob_turns_in_the_running_model(bench):
     run = bench.run
     bench.follow(spec_for(steps=FOREVER, scale="none"))
     wait(lambda: bench.view.changes)
-    assert bench.run is run and bench.moving and not bench.ghosts
+    assert bench.run is run and bench.view.status.moving and not bench.ghosts
     assert bench.said.startswith("Changed while it ran: scale √d_k → none. A link")
     (change,) = bench.view.changes
     assert (change.field, change.value) == ("scale", "none") and change.step >= 3
@@ -97,7 +97,7 @@ def test_a_cold_knob_starts_again_and_the_old_curve_stays(bench, runs):
     wait(lambda: len(bench.view.loss) >= 5)
     old = bench.run
     bench.follow(spec_for(steps=FOREVER, norm="pre"))
-    assert bench.run is not old and bench.moving
+    assert bench.run is not old and bench.view.status.moving
     assert runs.of("visitor") == [bench.run]
     (ghost,) = bench.ghosts
     assert ghost.label == "norm post" and len(ghost.view.loss) >= 5
@@ -108,7 +108,7 @@ def test_a_cold_knob_starts_again_and_the_old_curve_stays(bench, runs):
 def test_a_cold_knob_at_rest_waits_for_play(bench):
     trained(bench, spec_for())
     bench.follow(spec_for(norm="pre"))
-    assert bench.run is None and not bench.moving
+    assert bench.run is None
     assert "Press Play" in bench.said
     bench.play()
     rest(bench)
@@ -137,7 +137,7 @@ def test_step_does_one_and_a_second_one_more(bench):
     for count in (1, 2, 3):
         bench.step()
         rest(bench)
-        assert len(bench.view.loss) == count and not bench.moving
+        assert len(bench.view.loss) == count and not bench.view.status.moving
 
 
 def test_reset_forgets_run_and_ghosts_and_a_second_reset_is_harmless(bench, runs):
@@ -192,7 +192,7 @@ def test_too_large_a_wish_is_refused_again_and_again_and_the_run_goes_on(bench, 
     for _ in range(2):
         with pytest.raises(ValueError, match="the limit here is 2,000"):
             bench.follow(spec_for(steps=FOREVER, d_model=64))
-        assert bench.run is run and bench.moving and bench.spec.model.d_model == 8
+        assert bench.run is run and bench.view.status.moving and bench.spec.model.d_model == 8
     bench.follow(spec_for(steps=FOREVER))
     assert bench.run is run
 
@@ -203,7 +203,7 @@ def test_an_example_of_ones_own_is_shown_without_disturbing_the_run(bench):
     bench.follow(spec_for(probe="987"))
     rest(bench)
     assert bench.run is run and bench.view.loss.tolist() == losses
-    tokens = next(iter(bench.frames()[-1].attention.values())).key_tokens
+    tokens = next(iter(bench.frames(bench.view)[-1].attention.values())).key_tokens
     assert "".join(tokens).startswith("987")
 
 

@@ -2,12 +2,13 @@
 
 import streamlit as st
 
-from playground import compare_panels, controls
-from playground.comparison import CONTRASTS, LineUp, caution, encode, read_link
+from playground import compare_panels, controls, transport
+from playground.comparison import CONTRASTS, LineUp, Series, any_live, caution, encode, read_link
 from playground.components.link import copy_link
 from playground.spec import Spec
 from playground.visitor import bench as my_bench
 from playground.visitor import comparison as my_comparison
+from playground.visitor import start_runs
 
 POLL = 1.0  # seconds between two looks at the runs
 SEEDS = (1, 2, 3, 5, 10)
@@ -69,15 +70,7 @@ def questions(base: Spec) -> LineUp:
     return lineup
 
 
-def play(lineup: LineUp, seeds: int) -> None:
-    try:
-        compared.start(lineup, seeds)
-        bench.fresh = False
-    except ValueError as error:
-        st.session_state.refused = str(error)
-
-
-def transport(lineup: LineUp) -> None:
+def buttons(lineup: LineUp, moving: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", key="compare_transport"):
         seeds = st.select_slider(
             "Seeds",
@@ -88,31 +81,15 @@ def transport(lineup: LineUp) -> None:
             width=180,
             help="Each configuration runs once for every seed; one seed proves nothing.",
         )
-        if compared.live:
-            st.button(
-                "Pause",
-                key="pause_all",
-                type="primary",
-                icon=":material/pause:",
-                shortcut="P",
-                on_click=compared.pause,
-            )
-        else:
-            st.button(
-                "Play all",
-                key="play_all",
-                type="primary",
-                icon=":material/play_arrow:",
-                shortcut="P",
-                on_click=play,
-                args=(lineup, seeds),
-                disabled=not lineup.variants,
-                help="Train all of them at once, fairly.",
-            )
-        st.button(
-            "Reset", key="reset_all", icon=":material/restart_alt:", on_click=compared.discard
+        transport.play_or_pause(
+            moving,
+            lambda: start_runs(compared, lineup, seeds),
+            compared.pause,
+            disabled=not lineup.variants,
         )
+        transport.reset_button(compared.discard)
         copy_link(run=bench.owner if compared.all_runs() else None, fresh=False, key="compare_link")
+    transport.say_refusal()
 
 
 bench, compared = my_bench(), my_comparison()
@@ -122,23 +99,18 @@ if choice.problem:
 if choice.spec is None:
     st.stop()
 lineup = questions(choice.spec)
-# Asked before the buttons are drawn: runs that come to rest in between are looked at once more.
-active = compared.live
-transport(lineup)
-if refused := st.session_state.pop("refused", None):
-    st.error(refused)
+series = compared.series()
+buttons(lineup, any_live(series))
 shown = compared.lineup
 if not lineup.variants:
     st.info(NOTHING)
 elif shown is not None and shown.specs != lineup.specs:
-    st.info("The knobs or the variants have changed: press Play all to compare what they say now.")
+    st.info("The knobs or the variants have changed: press Play to compare what they say now.")
 
 
-def live() -> None:
+def draw(series: tuple[Series, ...]) -> None:
     if lineup.variants or shown is not None:
-        compare_panels.draw(compared, lineup, projector=st.session_state.get("projector", False))
-    if active and not compared.live:
-        st.rerun()
+        compare_panels.draw(series, lineup, projector=st.session_state.get("projector", False))
 
 
-st.fragment(live, run_every=POLL if active else None)()
+transport.live(draw, compared.series, series, any_live, every=POLL)

@@ -2,12 +2,21 @@
 
 import streamlit as st
 
-from playground import compare_panels, controls, estimate, scenarios
-from playground.comparison import Comparison, caution, differences, name_of, verdict
+from playground import compare_panels, controls, estimate, scenarios, transport
+from playground.comparison import (
+    Comparison,
+    Series,
+    any_live,
+    caution,
+    differences,
+    name_of,
+    verdict,
+)
 from playground.panels import references
 from playground.scenarios import MEASURES, Outcome, Results, Scenario
 from playground.spec import Spec
 from playground.visitor import bench as my_bench
+from playground.visitor import start_runs
 
 POLL = 1.0  # seconds between two looks at the runs
 COLUMNS = 3  # of cards
@@ -37,6 +46,20 @@ def gallery(found: dict[str, Scenario]) -> None:
                 with st.container(horizontal=True, vertical_alignment="center"):
                     st.button("Open", key=f"open_{name}", on_click=choose, args=(name,))
                     st.caption(st.session_state.told.get(name, ""))
+
+
+Seen = tuple[Series, ...]  # the scenario's runs as a page saw them; none: they have not begun
+
+
+def look() -> Seen:
+    """The runs of the scenario on the page, as they are now."""
+    return scenario.named(compared.series()) if compared.lineup == scenario.lineup else ()
+
+
+def over(seen: Seen) -> bool:
+    """Whether every run has ended, its last picture included."""
+    ended = all(view.status.over for line in seen for view in line.views)
+    return bool(seen) and ended and not any_live(seen)
 
 
 # --- one scenario ---------------------------------------------------------------------------
@@ -100,12 +123,8 @@ def skip(scenario: Scenario) -> None:
 
 
 def play(scenario: Scenario, expected: Outcome | None) -> None:
-    try:
-        compared.start(scenario.lineup, scenario.seeds)
-        st.session_state.committed[scenario.id] = expected
-        bench.fresh = False
-    except ValueError as error:
-        st.session_state.refused = str(error)
+    start_runs(compared, scenario.lineup, scenario.seeds)
+    st.session_state.committed[scenario.id] = expected
 
 
 def reset(scenario: Scenario) -> None:
@@ -116,39 +135,20 @@ def reset(scenario: Scenario) -> None:
     st.session_state[f"expect_{scenario.id}"] = None
 
 
-def transport(scenario: Scenario, expected: Outcome | None, started: bool, over: bool) -> None:
-    free = started or expected is not None or scenario.id in st.session_state.skipped
+def buttons(scenario: Scenario, expected: Outcome | None, seen: Seen) -> None:
+    free = seen or expected is not None or scenario.id in st.session_state.skipped
     with st.container(horizontal=True, vertical_alignment="center", key="scenario_transport"):
-        if started and compared.live:
-            st.button(
-                "Pause",
-                key="pause_scenario",
-                type="primary",
-                icon=":material/pause:",
-                shortcut="P",
-                on_click=compared.pause,
-                help="Rest after the present step.",
-            )
-        elif not over:
-            st.button(
-                "Go on" if started else "Play",
-                key="play_scenario",
-                type="primary",
-                icon=":material/play_arrow:",
-                shortcut="P",
+        if not over(seen):
+            transport.play_or_pause(
+                any_live(seen),
+                compared.play if seen else lambda: play(scenario, expected),
+                compared.pause,
                 disabled=not free,
-                on_click=compared.play if started else play,
-                args=() if started else (scenario, expected),
-                help="Train all of them at once." if free else "Choose what you expect first.",
+                help=transport.ALL if free else "Choose what you expect first.",
             )
-        if started:
-            st.button(
-                "Start again",
-                key="reset_scenario",
-                icon=":material/restart_alt:",
-                on_click=reset,
-                args=(scenario,),
-                help="Forget these runs and the prediction.",
+        if seen:
+            transport.reset_button(
+                lambda: reset(scenario), "Delete these runs, and your prediction."
             )
         elif not free:
             st.button(
@@ -159,13 +159,13 @@ def transport(scenario: Scenario, expected: Outcome | None, started: bool, over:
                 args=(scenario,),
                 help="Play without having said what you expect.",
             )
+    transport.say_refusal()
 
 
 # --- what comes out -------------------------------------------------------------------------
 
 
-def curves(scenario: Scenario, projector: bool) -> None:
-    series = scenario.named(compared.series())
+def curves(scenario: Scenario, series: Seen, projector: bool) -> None:
     base = scenario.base
     chance, floor = references(base.task, base.model.architecture)
     left, right = st.columns([2, 1], gap="medium")
@@ -175,9 +175,8 @@ def curves(scenario: Scenario, projector: bool) -> None:
         compare_panels.bars(series, chance, floor, projector)
 
 
-def reveal(scenario: Scenario) -> None:
+def reveal(scenario: Scenario, series: Seen) -> None:
     """The outcome beside the prediction, the numbers, the reason, and the ways on."""
-    series = scenario.named(compared.series())
     if any(not view.status.conclusive for line in series for view in line.views):
         said = {view.message for line in series for view in line.views if view.message}
         st.error(f"Not all runs came to their end, so nothing is concluded. {' '.join(said)}")
@@ -267,7 +266,7 @@ def onwards(scenario: Scenario) -> None:
         )
 
 
-def start() -> None:
+def remember() -> None:
     """What the page remembers of a visitor; not under the keys of widgets."""
     st.session_state.setdefault("committed", {})  # scenario -> prediction, None if skipped
     st.session_state.setdefault("skipped", set())
@@ -282,7 +281,7 @@ if way := st.session_state.pop("go_to", None):
     st.switch_page(page, query_params=link)  # the knobs write theirs anew
 bench, found = my_bench(), scenarios.load()
 compared: Comparison = st.session_state.setdefault("rehearsal", Comparison(bench.owner))
-start()
+remember()
 with st.session_state.head.container(horizontal=True, vertical_alignment="bottom"):
     name = st.selectbox(
         "Scenario",
@@ -307,29 +306,14 @@ if name is None:
 scenario = found[name]
 st.session_state.strange = None
 describe(scenario)
-started = compared.lineup == scenario.lineup
-active = started and compared.live
-over = (
-    started
-    and not active
-    and all(view.status.over for line in compared.series() for view in line.views)
-)
-expected = predict(scenario, started)
-transport(scenario, expected, started, over)
-if refused := st.session_state.pop("refused", None):
-    st.error(refused)
+seen = look()
+expected = predict(scenario, started=bool(seen))
+buttons(scenario, expected, seen)
 projector = st.session_state.get("projector", False)
-
-
-def live() -> None:
-    if started:
-        curves(scenario, projector)
-    if active and not compared.live:
-        st.rerun()
-
-
-if over:
-    reveal(scenario)
-st.fragment(live, run_every=POLL if active else None)()
-if over:
-    compare_panels.side_by_side(scenario.named(compared.series()), scenario.base, projector)
+if over(seen):
+    reveal(scenario, seen)
+transport.live(
+    lambda now: curves(scenario, now, projector) if now else None, look, seen, any_live, every=POLL
+)
+if over(seen):
+    compare_panels.side_by_side(seen, scenario.base, projector)

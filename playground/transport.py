@@ -1,0 +1,88 @@
+"""What every page with runs has: Play or Pause, Reset, and pictures that move while the runs do."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import streamlit as st
+
+Seen = TypeVar("Seen")
+
+ALL = "Train all of them at once, on the same seeds and the same batches."
+
+
+def press(action: Callable[..., None], *args) -> None:
+    """Do what a button says; what stands in the way is said on the page."""
+    try:
+        action(*args)
+    except ValueError as error:
+        st.session_state.refused = str(error)
+
+
+def say_refusal() -> None:
+    """Say why the last button was not obeyed."""
+    if refused := st.session_state.pop("refused", None):
+        st.error(refused)
+
+
+def play_or_pause(
+    moving: bool,
+    play: Callable[[], None],
+    pause: Callable[[], None],
+    *,
+    label: str = "Play",
+    help: str = ALL,
+    disabled: bool = False,
+) -> None:
+    """The button that trains, or where something is `moving` the one that pauses it."""
+    common = {"type": "primary", "shortcut": "P", "on_click": press}
+    if moving:
+        st.button(
+            "Pause",
+            key="pause",
+            icon=":material/pause:",
+            args=(pause,),
+            help="Pause after this step.",
+            **common,
+        )
+    else:
+        st.button(
+            label,
+            key="play",
+            icon=":material/play_arrow:",
+            args=(play,),
+            disabled=disabled,
+            help=help,
+            **common,
+        )
+
+
+def reset_button(reset: Callable[[], None], help: str = "Delete these runs.") -> None:
+    st.button("Reset", key="reset", icon=":material/restart_alt:", on_click=reset, help=help)
+
+
+def live(
+    draw: Callable[[Seen], None],
+    look: Callable[[], Seen],
+    seen: Seen,
+    moving: Callable[[Seen], bool],
+    every: float,
+) -> None:
+    """Draw what moves, again and again while it does.
+
+    Args:
+        draw: draws the runs as they were seen.
+        look: sees them as they are now.
+        seen: how the page saw them when it drew its buttons. The first picture is of the same
+            moment, so that what ends in between is looked at once more.
+        moving: whether another look is worth while.
+        every: seconds between two looks.
+    """
+    first = [seen]
+
+    def pictures() -> None:
+        now = first.pop() if first else look()
+        draw(now)
+        if moving(seen) and not moving(now):
+            st.rerun()  # the end has been seen: stop the clock, offer Play again
+
+    st.fragment(pictures, run_every=every if moving(seen) else None)()
