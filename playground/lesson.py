@@ -16,6 +16,7 @@ from playground import compare_panels, controls, transport
 from playground.comparison import Comparison, LineUp, Series, any_live, encode
 from playground.components import live_plot
 from playground.figures import comparison_chart
+from playground.glossary import explain
 from playground.pages import IDEAS
 from playground.panels import references
 from playground.saved_run import load
@@ -146,12 +147,24 @@ def choose(*knobs: Knob) -> list[Any]:
         return [knob.draw() for knob in knobs]
 
 
+def beside(share: float, **style: Any) -> Sequence[DeltaGenerator]:
+    """Two places side by side, the left one wider; for the back row one below the other."""
+    if projector():
+        return st.container(), st.container()
+    return st.columns([share, 1], gap="medium", **style)
+
+
 def counted(n: int, thing: str) -> str:
     """1 block, 2 blocks."""
     return f"{n} {thing}{'s' * (n != 1)}"
 
 
 # --- what stands beside a picture -----------------------------------------------------------
+
+
+def say(text: str) -> None:
+    """A text whose terms explain themselves on hover."""
+    st.markdown(explain(text), unsafe_allow_html=True)
 
 
 def formula(latex: str, numbers: str = "") -> None:

@@ -31,7 +31,7 @@ SWAP, BACKWARDS = order.ORDERS["dog ↔ man"], order.ORDERS["backwards"]
 
 
 def test_the_sinusoidal_table_is_the_papers():
-    table = order.told("sinusoidal", 16, 4, 32).table
+    table = order.effect("sinusoidal", 16, 4, 32).table
     assert table.shape == (32, 16)
     for p in (0, 1, 31):
         for i in range(8):
@@ -42,7 +42,7 @@ def test_the_sinusoidal_table_is_the_papers():
 
 
 def test_rotary_turns_the_vector_1_0_of_each_pair_by_its_own_angle():
-    table = order.told("rotary", 32, 4, 16).table
+    table = order.effect("rotary", 32, 4, 16).table
     assert table.shape == (16, 8)
     for p in (0, 1, 15):
         for i in range(4):
@@ -53,25 +53,25 @@ def test_rotary_turns_the_vector_1_0_of_each_pair_by_its_own_angle():
 
 
 def test_the_learned_table_is_the_models_own_and_nothing_is_nothing():
-    table = order.told("learned", 64, 4, 128).table
+    table = order.effect("learned", 64, 4, 128).table
     assert table.std() == pytest.approx(0.02, rel=0.05)
-    assert not order.told("none", 64, 4, 128).table.any()
+    assert not order.effect("none", 64, 4, 128).table.any()
 
 
 @pytest.mark.parametrize("n_heads", [1, 4, 8])
 def test_alibi_takes_a_slope_for_each_step_and_the_others_leave_the_scores(n_heads):
-    bias = order.told("alibi", 16, n_heads, 8).bias
+    bias = order.effect("alibi", 16, n_heads, 8).bias
     for head, slope in enumerate(alibi_slopes(n_heads)):
         expected = [[-slope * abs(i - j) for j in range(8)] for i in range(8)]
         assert bias[head].tolist() == expected
     for kind in set(KINDS) - {"alibi"}:
-        assert not order.told(kind, 16, n_heads, 8).bias.any()
+        assert not order.effect(kind, 16, n_heads, 8).bias.any()
 
 
 @pytest.mark.parametrize("kind", ["sinusoidal", "rotary"])
 def test_a_wavelength_is_where_its_pair_is_back_again(kind):
     """Read off the first step of the real table."""
-    table = order.told(kind, 16, 1, 16).table
+    table = order.effect(kind, 16, 1, 16).table
     sines, cosines = (0, 1) if kind == "sinusoidal" else (1, 0)
     for i, wave in enumerate(order.wavelengths(16)):
         angle = math.atan2(table[1, 2 * i + sines], table[1, 2 * i + cosines])
@@ -81,7 +81,7 @@ def test_a_wavelength_is_where_its_pair_is_back_again(kind):
 
 
 def test_the_likeness_of_sinusoids_is_the_mean_cosine_wherever_they_stand():
-    found = order.alike("sinusoidal", 32, 4, 24)
+    found = order.similarity("sinusoidal", 32, 4, 24)
     for distance in range(24):
         expected = np.mean([math.cos(distance / 10_000 ** (2 * i / 32)) for i in range(16)])
         assert found.mean[distance] == pytest.approx(expected, abs=1e-5)
@@ -90,7 +90,7 @@ def test_the_likeness_of_sinusoids_is_the_mean_cosine_wherever_they_stand():
 
 
 def test_turned_queries_and_keys_feel_their_distance_only():
-    found = order.alike("rotary", 32, 4, 24)
+    found = order.similarity("rotary", 32, 4, 24)
     assert found.mean[0] == pytest.approx(1)
     assert found.drift < 1e-5
     # The same random queries, each pair turned by hand: a pair's share times cos of its angle.
@@ -110,7 +110,7 @@ def test_turned_queries_and_keys_feel_their_distance_only():
 
 
 def test_an_untrained_learned_table_knows_no_distance():
-    found = order.alike("learned", 128, 4, 64)
+    found = order.similarity("learned", 128, 4, 64)
     assert found.mean[0] == pytest.approx(1)
     assert np.abs(found.mean[1:32]).max() < 0.1 < found.drift
 

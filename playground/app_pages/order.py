@@ -1,10 +1,10 @@
 """Positions: five ways to tell the order, what a shuffle shows, and texts longer than the training."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from core import positions
 from core.config import ModelConfig, TrainConfig
@@ -21,7 +21,7 @@ from playground.figures.order import (
     order_picture,
     shuffle_picture,
 )
-from playground.glossary import explain
+from playground.figures.style import Figure
 from playground.ideas import order
 from playground.lesson import Knob
 from playground.spec import Spec
@@ -68,57 +68,47 @@ TRAINED = Knob(
 )
 
 
-def beside(share: float) -> tuple[DeltaGenerator, DeltaGenerator]:
-    """Two places side by side; for the back row one below the other."""
-    if lesson.projector():
-        return st.container(), st.container()
-    return tuple(st.columns([share, 1], gap="medium", vertical_alignment="center"))
-
-
 # --- what a scheme tells --------------------------------------------------------------------
 
 
-def waves_of(kind: str, told: order.Told, pair: int) -> list[Line]:
-    """The two columns of a pair, with the fastest and the slowest pair behind them."""
-    table = told.table.T
-    first, second = ("cos", "sin") if kind == "rotary" else ("sin", "cos")
-    if kind == "learned":
-        first, second = "first column", "second column"
-    return [
-        Line("pair 0", table[0].tolist(), None),
-        Line(f"pair {len(table) // 2 - 1}", table[-2].tolist(), None),
-        Line(first, table[2 * pair].tolist(), 0),
-        Line(second, table[2 * pair + 1].tolist(), 1, dashed=True),
-    ]
+class Shape(NamedTuple):
+    """What is chosen. `chosen` is a pair of columns, or a head of ALiBi's; the first is 0."""
+
+    kind: str
+    d_model: int
+    n_heads: int
+    length: int
+    chosen: int
+
+    @property
+    def far(self) -> int:
+        """A distance to hold against that of neighbours."""
+        return self.length // 4
+
+    def effect(self) -> order.Effect:
+        return order.effect(*self[:4])
+
+    def similarity(self) -> order.Similarity:
+        return order.similarity(*self[:4])
 
 
-def picture(kind: str, d_model: int, n_heads: int, length: int, chosen: int) -> None:
-    """The main picture of one kind."""
-    told = order.told(kind, d_model, n_heads, length)
-    shared = {"projector": lesson.projector()}
-    if kind == "alibi":
-        middle, distance = length // 2, np.arange(length)
-        slopes = [-float(bias[0, 1]) for bias in told.bias]
-        figure = order_picture(
-            told.bias[chosen],
-            [_head_line(i, bias[middle].tolist(), chosen) for i, bias in enumerate(told.bias)],
-            [_head_line(i, np.exp(-m * distance).tolist(), chosen) for i, m in enumerate(slopes)],
-            titles=(
-                f"added to head {chosen + 1}'s scores",
-                f"each head, seen from position {middle}",
-                "what is left of a weight",
-            ),
-            axes=("key", "query"),
-            fit_axis="factor on the weight",
-            alt=f"ALiBi: head {chosen + 1} loses {slopes[chosen]:.3g} of score for each step of distance.",
-            **shared,
-        )
-    elif kind == "none":
-        flat = [1.0] * length
-        figure = order_picture(
-            told.table,
-            [Line("nothing", told.table[:, 0].tolist(), 0)],
-            [Line("every distance", flat, 0)],
+class Explained(NamedTuple):
+    """A scheme in a sentence with measured numbers, in a formula with the same, in a picture."""
+
+    sentence: str
+    formula: tuple[str, str]
+    figure: Figure
+
+
+def no_positions(shape: Shape) -> Explained:
+    table = shape.effect().table
+    return Explained(
+        "Nothing is added, turned or subtracted: a token looks the same wherever it stands.",
+        (r"x_p = E[\text{token}_p],", r"P[p] = 0 \text{ for every } p"),
+        order_picture(
+            table,
+            [Line("nothing", table[:, 0])],
+            [Line("every distance", np.ones(shape.length))],
             titles=(
                 "added to the tokens: nothing",
                 "over the positions",
@@ -127,128 +117,176 @@ def picture(kind: str, d_model: int, n_heads: int, length: int, chosen: int) -> 
             axes=("column", "position"),
             fit_axis="factor on the weight",
             alt="No positions: zero everywhere.",
-            **shared,
-        )
-    else:
-        fits = order.alike(kind, d_model, n_heads, length)
-        turned = kind == "rotary"
-        figure = order_picture(
-            told.table,
-            waves_of(kind, told, chosen),
-            [
-                Line(
-                    "q·k" if turned else "p·p",
-                    fits.mean.tolist(),
-                    2,
-                    low=fits.low.tolist(),
-                    high=fits.high.tolist(),
-                )
-            ],
-            titles=(
-                "what becomes of (1, 0)" if turned else "added to the tokens",
-                f"pair {chosen} over the positions",
-                "equal q and k" if turned else "how alike two rows are",
-            ),
-            axes=("column of a head" if turned else "column", "position"),
-            columns=(2 * chosen, 2 * chosen + 1),
-            fit_axis="share of the score" if turned else "p·p, as a share of |p|²",
-            alt=f"Positions {kind}: at distance 1 the likeness is {fits.mean[1]:.2f}, at {length // 4} it is {fits.mean[length // 4]:.2f}.",
-            **shared,
-        )
-    live_plot(figure, key="order_picture")
-
-
-def _head_line(head: int, values: list[float], chosen: int) -> Line:
-    return Line(f"head {head + 1}", values, 0 if head == chosen else None)
-
-
-def verdict(kind: str, d_model: int, n_heads: int, length: int, chosen: int) -> str:
-    """What the picture says, in numbers measured from it."""
-    if kind == "none":
-        return "Nothing is added, turned or subtracted: a token looks the same wherever it stands."
-    if kind == "alibi":
-        slope = -float(order.told(kind, d_model, n_heads, length).bias[chosen, 0, 1])
-        return (
-            f"Nothing is added to the tokens. Head {chosen + 1} takes {slope:.3g} off a score for each "
-            f"step of distance: a key 8 steps away keeps {math.exp(-8 * slope):.0%} of its weight. "
-            "Forwards or backwards makes no difference; only a mask makes one."
-        )
-    fits, far = order.alike(kind, d_model, n_heads, length), length // 4
-    if kind == "learned":
-        return (
-            f"Untrained, the table is noise: neighbours are alike by {number(fits.mean[1])}, rows {far} apart "
-            f"by {number(fits.mean[far])}, a row and itself by 1. Order has to be learnt, row by row, and "
-            f"there is no row after position {length - 1}."
-        )
-    waves = order.wavelengths(d_model // n_heads if kind == "rotary" else d_model)
-    turns = sum(wave <= length for wave in waves)
-    said = (
-        f"{turns} of {len(waves)} pairs turn{'s' * (turns == 1)} all the way round within {length} positions; "
-        f"the slowest needs {waves[-1]:,.0f}. "
-    )
-    if kind == "rotary":
-        return (
-            f"{said}Equal q and k keep {fits.mean[1]:.0%} of their score at distance 1 and "
-            f"{fits.mean[far]:.0%} at {far} (the band: 8 of 10 random tokens). Where they stand does "
-            f"not matter, only how far apart: it differs by {number(fits.drift)} at most."
-        )
-    return (
-        f"{said}Neighbours are alike by {fits.mean[1]:.2f}, rows {far} apart by {fits.mean[far]:.2f}, "
-        f"the same wherever they stand (to {number(fits.drift)})."
+            projector=lesson.projector(),
+        ),
     )
 
 
-def formula(kind: str, d_model: int, n_heads: int, length: int, chosen: int) -> None:
-    """The formula of one kind, with the numbers of the picture."""
-    width = d_model // n_heads if kind == "rotary" else d_model
-    if kind in ("sinusoidal", "rotary"):
-        wave = order.wavelengths(width)[chosen]
-        says = (
-            r"PE_{p,2i} = \sin\frac{p}{10000^{2i/d}},\; PE_{p,2i+1} = \cos\frac{p}{10000^{2i/d}},"
-            if kind == "sinusoidal"
-            else r"\begin{pmatrix}q_{2i}\\q_{2i+1}\end{pmatrix} \mapsto R(p\,\theta_i)\begin{pmatrix}q_{2i}\\q_{2i+1}\end{pmatrix},\; \theta_i = 10000^{-2i/d_k},"
-        )
-        lesson.formula(
-            says,
-            rf"\lambda_{{{chosen}}} = 2\pi\cdot 10000^{{{2 * chosen}/{width}}} = {wave:,.1f}".replace(
-                ",", "{,}"
-            ),
-        )
-    elif kind == "learned":
-        lesson.formula(
-            r"x_p = E[\text{token}_p] + P[p],\quad P \sim N(0,\, 0.02^2),",
-            rf"{length} \times {d_model} = {length * d_model}\ \text{{parameters}}",
-        )
-    elif kind == "alibi":
-        slope = -float(order.told(kind, d_model, n_heads, length).bias[chosen, 0, 1])
-        lesson.formula(
+def alibi(shape: Shape) -> Explained:
+    head, biases = shape.chosen, shape.effect().bias
+    slopes = [-float(bias[0, 1]) for bias in biases]
+    slope, middle, distance = slopes[head], shape.length // 2, np.arange(shape.length)
+
+    def lines(rows: list[np.ndarray]) -> list[Line]:
+        return [Line(f"head {i + 1}", y, 0 if i == head else None) for i, y in enumerate(rows)]
+
+    return Explained(
+        f"Nothing is added to the tokens. Head {head + 1} takes {slope:.3g} off a score for each "
+        f"step of distance: a key 8 steps away keeps {math.exp(-8 * slope):.0%} of its weight. "
+        "Forwards or backwards makes no difference; only a mask makes one.",
+        (
             r"\text{score}_{ij} = \frac{q_i \cdot k_j}{\sqrt{d_k}} - m_h\,|i-j|,",
-            rf"m_{{{chosen + 1}}} = {slope:.4g},\quad e^{{-8 m}} = {math.exp(-8 * slope):.3g}",
-        )
-    else:
-        lesson.formula(r"x_p = E[\text{token}_p],", r"P[p] = 0 \text{ for every } p")
+            rf"m_{{{head + 1}}} = {slope:.4g},\quad e^{{-8 m}} = {math.exp(-8 * slope):.3g}",
+        ),
+        order_picture(
+            biases[head],
+            lines([bias[middle] for bias in biases]),
+            lines([np.exp(-m * distance) for m in slopes]),
+            titles=(
+                f"added to head {head + 1}'s scores",
+                f"each head, seen from position {middle}",
+                "what is left of a weight",
+            ),
+            axes=("key", "query"),
+            fit_axis="factor on the weight",
+            alt=f"ALiBi: head {head + 1} loses {slope:.3g} of score for each step of distance.",
+            projector=lesson.projector(),
+        ),
+    )
+
+
+def learned(shape: Shape) -> Explained:
+    length, near = shape.length, shape.similarity().mean
+    return Explained(
+        f"Untrained, the table is noise: neighbours are alike by {number(near[1])}, rows "
+        f"{shape.far} apart by {number(near[shape.far])}, a row and itself by 1. Order has to be "
+        f"learnt, row by row, and there is no row after position {length - 1}.",
+        (
+            r"x_p = E[\text{token}_p] + P[p],\quad P \sim N(0,\, 0.02^2),",
+            rf"{length} \times {shape.d_model} = {length * shape.d_model}\ \text{{parameters}}",
+        ),
+        table_picture(shape, ("first column", "second column")),
+    )
+
+
+def sinusoidal(shape: Shape) -> Explained:
+    found = shape.similarity()
+    said, wave = waves_in_words(shape, shape.d_model)
+    return Explained(
+        f"{said} Neighbours are alike by {found.mean[1]:.2f}, rows {shape.far} apart by "
+        f"{found.mean[shape.far]:.2f}, the same wherever they stand (to {number(found.drift)}).",
+        (
+            r"PE_{p,2i} = \sin\frac{p}{10000^{2i/d}},\; PE_{p,2i+1} = \cos\frac{p}{10000^{2i/d}},",
+            wave,
+        ),
+        table_picture(shape, ("sin", "cos")),
+    )
+
+
+def rotary(shape: Shape) -> Explained:
+    found = shape.similarity()
+    said, wave = waves_in_words(shape, shape.d_model // shape.n_heads)
+    pair = r"\begin{pmatrix}q_{2i}\\q_{2i+1}\end{pmatrix}"
+    return Explained(
+        f"{said} Equal q and k keep {found.mean[1]:.0%} of their score at distance 1 and "
+        f"{found.mean[shape.far]:.0%} at {shape.far} (the band: 8 of 10 random tokens). Where they "
+        "stand does not matter, only how far apart: it differs by "
+        f"{number(found.drift)} at most.",
+        (
+            rf"{pair} \mapsto R(p\,\theta_i){pair},\; \theta_i = 10000^{{-2i/d_k}},",
+            wave,
+        ),
+        table_picture(
+            shape,
+            ("cos", "sin"),
+            product="q·k",
+            titles=("what becomes of (1, 0)", "equal q and k"),
+            axes=("column of a head", "share of the score"),
+        ),
+    )
+
+
+def waves_in_words(shape: Shape, width: int) -> tuple[str, str]:
+    """How far the pairs of columns turn; and the wavelength of the chosen one, in TeX."""
+    length, waves = shape.length, order.wavelengths(width)
+    turns, wave = sum(wave <= length for wave in waves), f"{waves[shape.chosen]:,.1f}"
+    return (
+        f"{turns} of {len(waves)} pairs turn{'s' * (turns == 1)} all the way round within {length} "
+        f"positions; the slowest needs {waves[-1]:,.0f}.",
+        rf"\lambda_{{{shape.chosen}}} = 2\pi\cdot 10000^{{{2 * shape.chosen}/{width}}} = "
+        + wave.replace(",", "{,}"),
+    )
+
+
+def table_picture(
+    shape: Shape,
+    names: tuple[str, str],
+    *,
+    product: str = "p·p",
+    titles: tuple[str, str] = ("added to the tokens", "how alike two rows are"),
+    axes: tuple[str, str] = ("column", "p·p, as a share of |p|²"),
+) -> Figure:
+    """A table of rows for positions, one pair of its columns as waves, and how alike its rows are.
+
+    Args:
+        names: of the two columns of the chosen pair; the fastest and the slowest pair stand behind.
+        titles: of the table and of the likeness.
+        axes: of the table's columns and of the likeness.
+    """
+    pair, found, table = shape.chosen, shape.similarity(), shape.effect().table
+    columns, mean = table.T, found.mean
+    return order_picture(
+        table,
+        [
+            Line("pair 0", columns[0], None),
+            Line(f"pair {len(columns) // 2 - 1}", columns[-2], None),
+            Line(names[0], columns[2 * pair], 0),
+            Line(names[1], columns[2 * pair + 1], 1, dashed=True),
+        ],
+        [Line(product, mean, 2, low=found.low, high=found.high)],
+        titles=(titles[0], f"pair {pair} over the positions", titles[1]),
+        axes=(axes[0], "position"),
+        columns=(2 * pair, 2 * pair + 1),
+        fit_axis=axes[1],
+        alt=f"Positions {shape.kind}: at distance 1 the likeness is {mean[1]:.2f}, at {shape.far} "
+        f"it is {mean[shape.far]:.2f}.",
+        projector=lesson.projector(),
+    )
+
+
+# kind -> how it is explained, and the code that it is
+SCHEMES = {
+    "sinusoidal": (sinusoidal, positions.sinusoids, positions.Sinusoidal),
+    "learned": (learned, positions.Learned),
+    "none": (no_positions, positions.NoPosition),
+    "rotary": (rotary, positions.Rotary),
+    "alibi": (alibi, positions.alibi_slopes, positions.ALiBi),
+}
 
 
 # --- a shuffle ------------------------------------------------------------------------------
 
 
-def noticed(found: order.Shuffled, kind: str, mask: str, wish: str) -> str:
+def noticed(found: order.Shuffled, kind: str) -> str:
     """Whether the model noticed, and why."""
     largest = f"(largest difference {number(found.difference)})"
     if found.difference < EQUIVARIANT:
         said = (
-            f"The outputs are shuffled along with the words {largest}: the model is **equivariant**. "
-            f"It is not invariant, as is often said: what comes out at a place changes by up to "
-            f"{found.in_place:.2g}. Only what adds up all places is invariant, such as "
-            f"their mean (it changes by {number(found.of_mean)})."
+            f"The outputs are shuffled along with the words {largest}: the model is "
+            "**equivariant**. It is not invariant, as is often said: what comes out at a place "
+            f"changes by up to {found.in_place:.2g}. Only what adds up all places is invariant, "
+            f"such as their mean (it changes by {number(found.of_mean)})."
         )
         if kind == "alibi":
-            said += " ALiBi without a mask knows distances but no directions, and read backwards all distances are the same."
+            said += (
+                " ALiBi without a mask knows distances but no directions, and read backwards all "
+                "distances are the same."
+            )
         return said
     if kind == "none":
         return (
-            f"The shuffle is noticed {largest}, although there are no positions: the **causal mask alone "
-            "leaks the order**, since each word sees only those before it."
+            f"The shuffle is noticed {largest}, although there are no positions: the **causal mask "
+            "alone leaks the order**, since each word sees only those before it."
         )
     return f"The shuffle is noticed {largest}: the same words in another order are another text."
 
@@ -256,8 +294,8 @@ def noticed(found: order.Shuffled, kind: str, mask: str, wish: str) -> str:
 # --- trained short, tested long -------------------------------------------------------------
 
 
-def longer(series: tuple[Series, ...]) -> None:
-    """Each run at rest, tested on texts longer than it was trained on."""
+def tested_longer(series: tuple[Series, ...]) -> None:
+    """Each run that has ended, tested on texts longer than it was trained on."""
     trained = series[0].spec.task.length
     tests = {
         kind: found
@@ -265,7 +303,7 @@ def longer(series: tuple[Series, ...]) -> None:
         if (found := lesson.at_rest("order", line.views[0], order.beyond)) is not None
     }
     st.markdown(f"**Trained on {trained} characters, tested on {order.TIMES * trained}**")
-    left, right = beside(2)
+    left, right = lesson.beside(2, vertical_alignment="center")
     with left:
         figure = beyond_chart(
             {kind: (KINDS.index(kind), found.loss) for kind, found in tests.items()},
@@ -276,27 +314,37 @@ def longer(series: tuple[Series, ...]) -> None:
         )
         live_plot(figure, key="order_beyond")
     with right:
-        rows = [
-            f"| {kind} | {found.within(found.loss):.2f} → {_shown(found.beyond(found.loss), '.2f')} | "
-            f"{found.within(found.right):.0%} → {_shown(found.beyond(found.right), '.0%')} |"
-            for kind, found in tests.items()
-        ]
-        if rows:
-            st.markdown("\n".join(["| within → beyond | loss | right |", "|---|---|---|", *rows]))
+        if tests:
+            st.markdown(
+                "\n".join(
+                    ["| within → beyond | loss | right |", "|---|---|---|"]
+                    + [within_and_beyond(*test) for test in tests.items()]
+                )
+            )
         for kind, found in tests.items():
             if found.refused:
                 st.caption(f"`{kind}` refuses: {found.refused}.")
     if tests:
-        st.markdown(who_goes_on(tests))
+        st.markdown(cost_beyond(tests))
         st.caption(
-            "Mean loss in nats and share of characters predicted right, on validation texts that begin "
-            "anywhere in Python's documentation. Behind the first few, which have little to go by, all "
-            "positions are as hard as each other: what rises beyond the line comes from a place, or a "
-            "length, that was never seen."
+            "Mean loss in nats and share of characters predicted right, on validation texts that "
+            "begin anywhere in Python's documentation. Behind the first few, which have little to "
+            "go by, all positions are as hard as each other: what rises beyond the line comes from "
+            "a place, or a length, that was never seen."
         )
 
 
-def who_goes_on(tests: dict[str, order.Beyond]) -> str:
+def within_and_beyond(kind: str, found: order.Beyond) -> str:
+    """The row of one kind in a table of Markdown."""
+    loss, right = found.beyond(found.loss), found.beyond(found.right)
+    beyond = ("–", "–") if found.refused else (f"{loss:.2f}", f"{right:.0%}")
+    return (
+        f"| {kind} | {found.within(found.loss):.2f} → {beyond[0]} | "
+        f"{found.within(found.right):.0%} → {beyond[1]} |"
+    )
+
+
+def cost_beyond(tests: dict[str, order.Beyond]) -> str:
     """By how much each loses beyond the trained length, best first."""
     lost = {
         kind: found.beyond(found.loss) - found.within(found.loss)
@@ -305,55 +353,47 @@ def who_goes_on(tests: dict[str, order.Beyond]) -> str:
     }
     if not lost:
         return ""
-    said = ", ".join(f"`{kind}` {_signed(lost[kind])}" for kind in sorted(lost, key=lost.get))
+    costs = [f"`{kind}` {lost[kind]:+.2f}" for kind in sorted(lost, key=lost.get)]
+    said = ", ".join(costs).replace("-", "−")
     return f"What the step beyond the trained length costs, in nats: {said}."
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.2f}".replace("-", "−")
-
-
-def _shown(value: float, digits: str) -> str:
-    return f"{value:{digits}}" if math.isfinite(value) else "–"
 
 
 # --- the page -------------------------------------------------------------------------------
 
 lesson.begin(
     "order",
-    "Attention sees a set, not a sequence; without positions it is blind to the order of its input.",
+    "Attention sees a set, not a sequence; without positions it is blind to the order of its "
+    "input.",
 )
-with st.container(horizontal=True, vertical_alignment="bottom"):
-    kind = KIND.draw(width="content")
-    d_model = WIDTH.draw(width="content")
-    n_heads = HEADS.draw(width="content")
-    length = LENGTH.draw(width="content")
+with lesson.row():
+    kind, d_model, n_heads, length = (
+        knob.draw(width="content") for knob in (KIND, WIDTH, HEADS, LENGTH)
+    )
+    chosen = 0
     if kind == "alibi":
-        chosen = (
-            HEAD.draw(tuple(range(1, n_heads + 1)), width="content" if n_heads < 8 else 200) - 1
-        )
+        width = "content" if n_heads < 8 else 200
+        chosen = HEAD.draw(tuple(range(1, n_heads + 1)), width=width) - 1
     elif kind != "none":
         width = d_model // n_heads if kind == "rotary" else d_model
         chosen = PAIR.draw(tuple(range(width // 2)), width=200)
-    else:
-        chosen = 0
 
-shape = (kind, d_model, n_heads, length, chosen)
-st.markdown(explain(verdict(*shape)), unsafe_allow_html=True)
-picture(*shape)
-formula(*shape)
+explain, *code = SCHEMES[kind]
+explained = explain(Shape(kind, d_model, n_heads, length, chosen))
+lesson.say(explained.sentence)
+live_plot(explained.figure, key="order_picture")
+lesson.formula(*explained.formula)
 
 st.subheader("Shuffle the words", anchor=False)
-with st.container(horizontal=True, vertical_alignment="bottom"):
+with lesson.row():
     wish = ORDER.draw(width="content")
     mask = MASK.draw(width="content")
     st.markdown(
-        f"Positions: **{kind}**, untrained, {d_model} columns, {n_heads} head{'s' * (n_heads > 1)}"
+        f"Positions: **{kind}**, untrained, {d_model} columns, {lesson.counted(n_heads, 'head')}"
     )
 places = order.ORDERS[wish]
 found = order.shuffled(kind, mask, places, d_model, n_heads)
-st.markdown(noticed(found, kind, mask, wish))
-left, right = beside(2.2)
+st.markdown(noticed(found, kind))
+left, right = lesson.beside(2.2, vertical_alignment="center")
 with left:
     figure = shuffle_picture(
         found.before,
@@ -375,14 +415,7 @@ with right:
         projector=lesson.projector(),
     )
     live_plot(figure, key="order_blind")
-SHOWN = {
-    "sinusoidal": (positions.sinusoids, positions.Sinusoidal),
-    "learned": (positions.Learned,),
-    "none": (positions.NoPosition,),
-    "rotary": (positions.Rotary,),
-    "alibi": (positions.alibi_slopes, positions.ALiBi),
-}
-lesson.source(*SHOWN[kind], Embedding)
+lesson.source(*code, Embedding)
 
 st.subheader("Trained short, tested long", anchor=False)
 trained = TRAINED.draw(width="content")
@@ -390,11 +423,11 @@ task = order.task(trained)
 base = Spec(ModelConfig.for_task(task, position=KINDS[0]), task, TrainConfig(steps=STEPS))
 lesson.training(
     "order",
-    f"Five models learn Python's documentation, {trained} characters at a time. Which of them can read a text "
-    f"of {order.TIMES * trained}? The paper hoped that sinusoids would (section 3.5). Guess first; each "
-    "is tested as soon as it rests.",
+    f"Five models learn Python's documentation, {trained} characters at a time. Which of them can "
+    f"read a text of {order.TIMES * trained}? The paper hoped that sinusoids would (section 3.5). "
+    "Guess first; each is tested as soon as it rests.",
     line_up(base, [(("position", kind),) for kind in KINDS[1:]]),
     list(KINDS),
-    longer,
+    tested_longer,
 )
 lesson.onwards("order")

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,11 +38,11 @@ class Line:
     """One line of a panel; `low` and `high` are a band around it."""
 
     name: str
-    y: Sequence[float]
+    y: ArrayLike
     colour: int | None = 0  # None: in the background
     dashed: bool = False
-    low: Sequence[float] = field(default=())
-    high: Sequence[float] = field(default=())
+    low: ArrayLike = ()
+    high: ArrayLike = ()
 
 
 def order_picture(
@@ -133,7 +133,7 @@ def order_picture(
         "annotations": [heading(title, suffix_of(i), size) for i, title in enumerate(titles)],
         "shapes": [],
     }
-    if not any(line.y for line in waves) or not np.abs(values).max():
+    if not np.abs(values).max():
         layout["yaxis2"]["range"] = [-1, 1]
     if columns is not None:
         layout["shapes"].append(

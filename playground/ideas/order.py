@@ -1,4 +1,4 @@
-"""Positions: what each scheme tells, whether a shuffle is noticed, and what lies beyond the training."""
+"""Positions: what each scheme tells, whether a shuffle is noticed, what lies beyond training."""
 
 import math
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ ROWS, TOKENS = 256, 24_576  # texts in the test, and characters in all of them, 
 
 
 @dataclass(frozen=True)
-class Told:
+class Effect:
     """What a position scheme does, read off the real object."""
 
     table: np.ndarray  # float32 [position, column]: what is added, or what becomes of (1, 0)
@@ -54,7 +54,7 @@ def scheme(kind: str, d_model: int, n_heads: int, length: int) -> NoPosition:
 
 @lru_cache(maxsize=128)
 @torch.no_grad()
-def told(kind: str, d_model: int, n_heads: int, length: int) -> Told:
+def effect(kind: str, d_model: int, n_heads: int, length: int) -> Effect:
     """What is added to the tokens, how pairs of columns are turned, what is added to the scores."""
     position = scheme(kind, d_model, n_heads, length)
     zeros = torch.zeros(1, length, d_model)
@@ -63,7 +63,7 @@ def told(kind: str, d_model: int, n_heads: int, length: int) -> Told:
     upright[..., 0::2] = 1
     turned = position.rotate(upright)
     bias = torch.as_tensor(position.bias(length, length), dtype=torch.float32)
-    return Told(
+    return Effect(
         table=(added if torch.equal(turned, upright) else turned[0, 0]).numpy(),
         bias=bias.expand(1, n_heads, length, length)[0].numpy(),
     )
@@ -75,7 +75,7 @@ def wavelengths(width: int) -> list[float]:
 
 
 @dataclass(frozen=True)
-class Alike:
+class Similarity:
     """How two positions fit each other, against the distance between them."""
 
     mean: np.ndarray  # float64 [distance], 1 at distance 0
@@ -86,7 +86,7 @@ class Alike:
 
 @lru_cache(maxsize=128)
 @torch.no_grad()
-def alike(kind: str, d_model: int, n_heads: int, length: int) -> Alike:
+def similarity(kind: str, d_model: int, n_heads: int, length: int) -> Similarity:
     """p_i·p_j of the rows that are added, or q·k of equal queries and keys that are turned.
 
     As a share of what they are at distance 0. Of turned ones over `QUERIES` random queries.
@@ -100,7 +100,7 @@ def alike(kind: str, d_model: int, n_heads: int, length: int) -> Alike:
     products = (rows @ rows.mT).numpy()
     products /= products.diagonal(axis1=1, axis2=2).mean(-1)[:, None, None]
     by_distance = [products.diagonal(d, 1, 2) for d in range(length)]
-    return Alike(
+    return Similarity(
         mean=np.array([values.mean() for values in by_distance]),
         low=np.array([np.quantile(values, 0.1) for values in by_distance]),
         high=np.array([np.quantile(values, 0.9) for values in by_distance]),
