@@ -276,4 +276,4 @@ def test_the_lines_are_means_over_a_few_positions_and_end_where_a_model_has_none
     assert "long 0.50 within, 4.50 beyond" in alt_text(figure)
     assert "short 1.00 within, nothing beyond" in alt_text(figure)
     go.Figure(figure)
-    assert "tested here on 8" in alt_text(beyond_chart({}, 2, 8))
+    assert "tested here on 8" in alt_text(beyond_chart({}, 2, 8, bins=2))

@@ -8,11 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from playground.figures.compare import dash
 from playground.figures.panels import (
+    add_panel,
+    annotation,
+    axis,
+    bars,
+    cell_axis,
     empty_figure,
-    heading,
-    suffix_of,
+    heatmap,
+    line,
+    new_figure,
+    panel_title,
+    rectangle,
+    upright,
 )
 from playground.figures.style import (
     GRID,
@@ -20,10 +28,12 @@ from playground.figures.style import (
     SCORES_SCALE,
     TEXT,
     Figure,
-    base_layout,
+    Sizes,
+    dash,
     escape,
     finite,
     legend_below,
+    margin,
     nice_limit,
     run_colour,
     scientific,
@@ -31,6 +41,7 @@ from playground.figures.style import (
 )
 
 LEAST = 1e-17  # the left end of the bars: below what float64 can round away
+NARROW, WIDE = 400, 800  # pixels that the bars and the losses will about have
 
 
 @dataclass(frozen=True)
@@ -72,100 +83,49 @@ def order_picture(
     values, size = np.asarray(matrix, dtype=np.float64), sizes(projector)
     rows, count = values.shape
     limit = nice_limit(float(np.abs(values).max()))
-    layout = base_layout(alt, height, projector, "order")
-    layout |= {
-        "margin": {
-            "l": 4 * size.font,
-            "r": 12,
-            "t": 2 * size.font + 4,
-            "b": round(3.6 * size.font),
-        },
-        "showlegend": False,
-        "xaxis": {
-            "domain": [0, 0.29],
-            "range": [-0.5, count - 0.5],
-            "title": _title(axes[0], size),
-            "showgrid": False,
-            "zeroline": False,
-            "nticks": 6,
-        },
-        "yaxis": {
-            "range": [rows - 0.5, -0.5],
-            "title": _title(axes[1], size),
-            "showgrid": False,
-            "zeroline": False,
-            "nticks": 6,
-        },
-        "xaxis2": {
-            "domain": [0.38, 0.66],
-            "anchor": "y2",
-            "range": [0, max(len(line.y) for line in waves) - 1],
-            "title": _title("position", size),
-            "gridcolor": GRID,
-            "zeroline": False,
-        },
-        "yaxis2": {
-            "anchor": "x2",
-            "gridcolor": GRID,
-            "zeroline": True,
-            "zerolinecolor": GRID,
-            "nticks": 5,
-            "fixedrange": True,
-        },
-        "xaxis3": {
-            "domain": [0.74, 1],
-            "anchor": "y3",
-            "range": [0, max(len(line.y) for line in fits) - 1],
-            "title": _title("distance", size),
-            "gridcolor": GRID,
-            "zeroline": False,
-        },
-        "yaxis3": {
-            "anchor": "x3",
-            "range": _range(fits),
-            "title": _title(fit_axis, size),
-            "gridcolor": GRID,
-            "zeroline": True,
-            "zerolinecolor": GRID,
-            "nticks": 5,
-            "fixedrange": True,
-        },
-        "annotations": [heading(title, suffix_of(i), size) for i, title in enumerate(titles)],
-        "shapes": [],
-    }
-    if not np.abs(values).max():
-        layout["yaxis2"]["range"] = [-1, 1]
+    figure = new_figure(
+        alt,
+        height,
+        projector,
+        "order",
+        margin=margin(4 * size.font, 12, 2 * size.font + 4, 3.6 * size.font),
+    )
+    hover = f"{axes[1]} %{{y}}, {axes[0]} %{{x}}: <b>%{{z:.3f}}</b><extra></extra>"
+    cells = {"showgrid": False, "nticks": 6}
+    add_panel(
+        figure,
+        0,
+        _titled(axes[0], size, domain=[0, 0.29], range=[-0.5, count - 0.5], **cells),
+        _titled(axes[1], size, range=[rows - 0.5, -0.5], **cells),
+        [heatmap(np.round(values, 4), colours=(SCORES_SCALE, -limit, limit), gap=0, hover=hover)],
+        title=titles[0],
+    )
     if columns is not None:
-        layout["shapes"].append(
-            {
-                "type": "rect",
-                "xref": "x",
-                "yref": "y domain",
-                "x0": columns[0] - 0.5,
-                "x1": columns[1] + 0.5,
-                "y0": 0,
-                "y1": 1,
-                "line": {"color": TEXT, "width": size.line},
-            }
+        edges, ink = (columns[0] - 0.5, columns[1] + 0.5), {"color": TEXT, "width": size.line}
+        figure["layout"]["shapes"].append(rectangle(*edges, 0, 1, ink, yref="y domain"))
+    level = {"zeroline": True, "zerolinecolor": GRID, "nticks": 5, "fixedrange": True}
+    for panel, domain, lines, along, up in (
+        (1, [0.38, 0.66], waves, "position", axis(**level)),
+        (2, [0.74, 1], fits, "distance", _titled(fit_axis, size, range=_range(fits), **level)),
+    ):
+        last = max(len(each.y) for each in lines) - 1
+        add_panel(
+            figure,
+            panel,
+            _titled(along, size, domain=domain, range=[0, last]),
+            up,
+            [trace for each in lines for trace in _drawn(each, size)],
+            title=titles[panel],
         )
-    data: list[dict[str, Any]] = [
-        {
-            "type": "heatmap",
-            "z": np.round(values, 4),
-            "colorscale": SCORES_SCALE,
-            "zmin": -limit,
-            "zmax": limit,
-            "showscale": False,
-            "hovertemplate": f"{axes[1]} %{{y}}, {axes[0]} %{{x}}: <b>%{{z:.3f}}</b><extra></extra>",
-        }
-    ]
-    for axis, lines in (("2", waves), ("3", fits)):
-        data += [trace for line in lines for trace in _drawn(line, axis, size)]
-    return {"data": data, "layout": layout}
+    if not values.any():
+        figure["layout"]["yaxis2"]["range"] = [-1, 1]
+    return figure
 
 
-def _title(text: str, size: Any) -> dict[str, Any]:
-    return {"text": escape(text), "font": {"size": size.small}, "standoff": 6}
+def _titled(title: str, size: Sizes, **more: Any) -> dict[str, Any]:
+    """Axis with a small title, and numbers in the size of the figure's text."""
+    small = {"text": title, "font": {"size": size.small}, "standoff": 6}
+    return axis(**more) | {"title": small}
 
 
 def _range(lines: Sequence[Line]) -> list[float]:
@@ -173,45 +133,26 @@ def _range(lines: Sequence[Line]) -> list[float]:
     return [min(-0.05, lowest * 1.1), 1.05]
 
 
-def _drawn(line: Line, axis: str, size: Any) -> list[dict[str, Any]]:
+def _drawn(curve: Line, size: Sizes) -> list[dict[str, Any]]:
     """The line, and below it its band."""
-    behind = line.colour is None
-    colour = MUTED if behind else run_colour(line.colour)
-    on = {"xaxis": f"x{axis}", "yaxis": f"y{axis}", "name": escape(line.name)}
-    x = list(range(len(line.y)))
-    traces = []
-    if len(line.low):
-        traces.append(
-            on
-            | {
-                "type": "scatter",
-                "x": [*x, *reversed(x)],
-                "y": finite([*line.high, *reversed(line.low)]),
-                "mode": "lines",
-                "line": {"width": 0, "color": colour},
-                "fill": "toself",
-                "fillcolor": colour,
-                "opacity": 0.2,
-                "hoverinfo": "skip",
-            }
-        )
-    traces.append(
-        on
-        | {
-            "type": "scatter",
-            "x": x,
-            "y": finite(line.y),
-            "mode": "lines",
-            "opacity": 0.55 if behind else 1,
-            "line": {
-                "color": colour,
-                "width": size.thin if behind else size.line,
-                "dash": "dash" if line.dashed else "solid",
-            },
-            "hovertemplate": f"{escape(line.name)}<br>%{{x}}: <b>%{{y:.3f}}</b><extra></extra>",
-        }
+    behind = curve.colour is None
+    colour = MUTED if behind else run_colour(curve.colour)
+    places = list(range(len(curve.y)))
+    drawn = line(
+        places,
+        finite(curve.y),
+        colour,
+        size.thin if behind else size.line,
+        dash="dash" if curve.dashed else "solid",
+        name=curve.name,
+        hover=f"{escape(curve.name)}<br>%{{x}}: <b>%{{y:.3f}}</b><extra></extra>",
+        opacity=0.55 if behind else 1,
     )
-    return traces
+    if not len(curve.low):
+        return [drawn]
+    around = finite([*curve.high, *reversed(curve.low)])
+    filled = {"fill": "toself", "fillcolor": colour, "opacity": 0.2}
+    return [line([*places, *reversed(places)], around, colour, 0, **filled), drawn]
 
 
 def number(value: float) -> str:
@@ -249,67 +190,34 @@ def shuffle_picture(
         f"“{' '.join(shuffled)}”",
         f"difference, at most {number(largest)}",
     )
-    layout = base_layout(
-        f"The outputs of {len(words)} words, read as {titles[0]} and as {titles[1]}: they differ by {number(largest)} at most.",
+    figure = new_figure(
+        f"The outputs of {len(words)} words, read as {titles[0]} and as {titles[1]}: "
+        f"they differ by {number(largest)} at most.",
         height,
         projector,
         "shuffle",
+        margin=margin(5 * size.font, 8, 2 * size.font + 4, 2 * size.font + 8),
     )
-    layout |= {
-        "margin": {"l": 5 * size.font, "r": 8, "t": 2 * size.font + 4, "b": 2 * size.font + 8},
-        "annotations": [heading(title, suffix_of(i), size) for i, title in enumerate(titles)],
-        "yaxis": {
-            "range": [len(words) - 0.5, -0.5],
-            "tickvals": list(range(len(words))),
-            "ticktext": [escape(word) for word in words],
-            "ticks": "",
-            "showgrid": False,
-            "zeroline": False,
-        },
-    }
-    data = []
+    hover, colours = "column %{x}: <b>%{z:.3f}</b><extra></extra>", (SCORES_SCALE, -limit, limit)
+    bare = {"showticklabels": False, "showgrid": False}
     for i, values in enumerate((before, after, difference)):
-        suffix = suffix_of(i)
-        layout[f"xaxis{suffix}"] = {
-            "domain": [i * 0.345, i * 0.345 + 0.31],
-            "anchor": f"y{suffix}",
-            "showticklabels": False,
-            "ticks": "",
-            "showgrid": False,
-            "zeroline": False,
-            "title": _title("output, column by column", size),
-        }
-        if i:
-            layout[f"yaxis{suffix}"] = {
-                "matches": "y",
-                "anchor": f"x{suffix}",
-                "showticklabels": False,
-                "ticks": "",
-                "showgrid": False,
-                "zeroline": False,
-            }
-        data.append(
-            {
-                "type": "heatmap",
-                "z": np.round(values, 4),
-                "xaxis": f"x{suffix}",
-                "yaxis": f"y{suffix}",
-                "colorscale": SCORES_SCALE,
-                "zmin": -limit,
-                "zmax": limit,
-                "showscale": False,
-                "ygap": 3,
-                "hovertemplate": "column %{x}: <b>%{z:.3f}</b><extra></extra>",
-            }
+        start = i * 0.345
+        shown = heatmap(np.round(values, 4), colours=colours, gap=0, hover=hover, ygap=3)
+        add_panel(
+            figure,
+            i,
+            _titled("output, column by column", size, domain=[start, start + 0.31], **bare),
+            axis(matches="y", **bare) if i else cell_axis(words, size.font, downwards=True),
+            [shown],
+            title=titles[i],
         )
-    return {"data": data, "layout": layout}
+    return figure
 
 
 def blind_chart(
     differences: Mapping[str, Mapping[str, float]],
     *,
-    chosen: tuple[str, str] | None = None,
-    width: int = 400,
+    chosen: tuple[str, str],
     height: int = 300,
     projector: bool = False,
 ) -> Figure:
@@ -326,54 +234,41 @@ def blind_chart(
         for mask, row in differences.items()
         for kind, value in row.items()
     ]
-    layout = base_layout("Largest difference. " + "; ".join(said) + ".", height, projector, "blind")
-    layout |= legend_below([[mask] for mask in differences], width, projector)
-    layout["margin"] |= {"l": 7 * size.small, "r": 5 * size.small, "t": 2 * size.font + 4}
-    layout |= {
-        "barmode": "group",
-        "bargap": 0.25,
-        "xaxis": {
-            "type": "log",
-            "range": [math.log10(LEAST), 1],
-            "tickvals": [1e-16, 1e-11, 1e-6, 1e-1],
-            "ticktext": ["10⁻¹⁶", "10⁻¹¹", "10⁻⁶", "0.1"],
-            "gridcolor": GRID,
-            "zeroline": False,
-        },
-        "yaxis": {
-            "range": [len(kinds) - 0.5, -0.5],
-            "tickvals": list(range(len(kinds))),
-            "ticktext": [f"<b>{k}</b>" if chosen and k == chosen[1] else k for k in kinds],
-            "ticks": "",
-            "showgrid": False,
-        },
-        "annotations": [heading("largest difference", "", size)],
-    }
-    data = []
+    below = legend_below([[mask] for mask in differences], NARROW, projector)
+    below["margin"] |= {"l": 7 * size.small, "r": 5 * size.small, "t": 2 * size.font + 4}
+    figure = new_figure(
+        "Largest difference. " + "; ".join(said) + ".",
+        height,
+        projector,
+        "blind",
+        **below,
+        barmode="group",
+        bargap=0.25,
+    )
+    powers = {"tickvals": [1e-16, 1e-11, 1e-6, 1e-1], "ticktext": ["10⁻¹⁶", "10⁻¹¹", "10⁻⁶", "0.1"]}
+    add_panel(
+        figure,
+        0,
+        axis(type="log", range=[math.log10(LEAST), 1], **powers),
+        cell_axis(kinds, size.font, downwards=True, marked=kinds.index(chosen[1])),
+        title="largest difference",
+    )
     for i, (mask, row) in enumerate(differences.items()):
-        values = [max(row[kind], LEAST) for kind in kinds]
-        data.append(
-            {
-                "type": "bar",
-                "orientation": "h",
-                "name": escape(mask),
-                "y": list(range(len(kinds))),
-                "x": values,
-                "marker": {
-                    "color": run_colour(i),
-                    "line": {
-                        "color": TEXT,
-                        "width": [size.thin * 2 if chosen == (mask, kind) else 0 for kind in kinds],
-                    },
-                },
-                "text": [number(row[kind]) for kind in kinds],
-                "textposition": "outside",
-                "cliponaxis": False,
-                "textfont": {"size": size.small},
-                "hovertemplate": "%{text}<extra></extra>",
-            }
+        edge = [2 * size.thin if chosen == (mask, kind) else 0 for kind in kinds]
+        figure["data"].append(
+            bars(
+                range(len(kinds)),
+                [max(row[kind], LEAST) for kind in kinds],
+                run_colour(i),
+                across=True,
+                name=mask,
+                hover="%{text}<extra></extra>",
+                text=[number(row[kind]) for kind in kinds],
+                textfont={"size": size.small},
+                marker={"color": run_colour(i), "line": {"color": TEXT, "width": edge}},
+            )
         )
-    return {"data": data, "layout": layout}
+    return figure
 
 
 # --- longer texts ---------------------------------------------------------------------------
@@ -384,8 +279,7 @@ def beyond_chart(
     trained: int,
     tested: int,
     *,
-    bins: int = 1,
-    width: int = 800,
+    bins: int,
     height: int = 360,
     projector: bool = False,
 ) -> Figure:
@@ -402,105 +296,65 @@ def beyond_chart(
             height=height,
             projector=projector,
         )
-    size, data, said, ends = sizes(projector), [], [], []
-    layout = base_layout("", height, projector, "beyond")
-    layout |= legend_below([[name + "     "] for name in lines], width, projector)
-    layout["margin"]["t"] = 2 * size.font
-    lows, highs = [], []
+    size = sizes(projector)
+    below = legend_below([[name + "     "] for name in lines], WIDE, projector)
+    below["margin"] |= {"t": 2 * size.font, "b": below["margin"]["b"] + size.font}
+    figure = new_figure("", height, projector, "beyond", **below)
+    layout, said, drawn = figure["layout"], [], []
     for name, (colour, values) in lines.items():
         values = np.asarray(values, dtype=np.float64)
         means = values[: len(values) // bins * bins].reshape(-1, bins).mean(1)
-        lows.append(float(means.min()))
-        highs.append(float(means.max()))
+        drawn.append(means)
+        within, beyond = values[:trained].mean(), values[trained:]
         said.append(
-            f"{name} {values[:trained].mean():.2f} within"
-            + (
-                f", {values[trained:].mean():.2f} beyond"
-                if len(values) > trained
-                else ", nothing beyond"
+            f"{name} {within:.2f} within, "
+            + (f"{beyond.mean():.2f} beyond" if len(beyond) else "nothing beyond")
+        )
+        figure["data"].append(
+            line(
+                np.arange(len(means)) * bins + (bins + 1) / 2,
+                finite(means),
+                run_colour(colour),
+                size.line,
+                dash=dash(colour),
+                name=name,
+                hover="position %{x:.0f}: <b>%{y:.2f}</b>",
             )
         )
-        data.append(
-            {
-                "type": "scatter",
-                "x": np.arange(len(means)) * bins + (bins + 1) / 2,
-                "y": finite(means),
-                "mode": "lines",
-                "name": escape(name),
-                "line": {"color": run_colour(colour), "width": size.line, "dash": dash(colour)},
-                "hovertemplate": "position %{x:.0f}: <b>%{y:.2f}</b><extra>"
-                + escape(name)
-                + "</extra>",
-            }
-        )
         if len(values) < tested:
-            ends.append(_ends(name, len(values) + 0.5, float(means[-1]), run_colour(colour), size))
-    room = 0.12 * max(max(highs) - min(lows), 0.1)
+            end = (len(values) + 0.5, float(means[-1]))
+            layout["annotations"].append(_end(name, *end, run_colour(colour), size))
     layout["meta"]["alt"] = (
         f"Loss, trained on {trained} positions, tested on {tested}: " + "; ".join(said) + "."
     )
-    layout |= {
-        "xaxis": {
-            "range": [0, tested],
-            "title": _title("position in the text", size),
-            "zeroline": False,
-            "gridcolor": GRID,
-        },
-        "yaxis": {
-            "range": [min(lows) - room, max(highs) + room],
-            "title": _title("loss (nats)", size),
-            "gridcolor": GRID,
-            "zeroline": False,
-        },
-        "shapes": [
-            {
-                "type": "line",
-                "xref": "x",
-                "yref": "y domain",
-                "x0": trained + 0.5,
-                "x1": trained + 0.5,
-                "y0": 0,
-                "y1": 1,
-                "line": {"color": MUTED, "width": size.thin, "dash": "dot"},
-            }
-        ],
-        "annotations": [
-            _beside("trained", trained, "right", size),
-            _beside("never seen", trained, "left", size),
-            *ends,
-        ],
-    }
-    layout["margin"]["b"] += size.font
-    return {"data": data, "layout": layout}
+    low, high = (float(end(np.concatenate(drawn))) for end in (np.min, np.max))
+    room = 0.12 * max(high - low, 0.1)
+    add_panel(
+        figure,
+        0,
+        _titled("position in the text", size, range=[0, tested]),
+        _titled("loss (nats)", size, range=[low - room, high + room]),
+    )
+    layout["shapes"].append(upright(trained + 0.5, size.thin))
+    layout["annotations"] += [
+        panel_title(text)
+        | {"xref": "x", "x": trained + 0.5, "xanchor": side, "xshift": shift}
+        | {"font": {"color": MUTED}}
+        for text, side, shift in (("trained", "right", -6), ("never seen", "left", 6))
+    ]
+    return figure
 
 
-def _ends(name: str, x: float, y: float, colour: str, size: Any) -> dict[str, Any]:
+def _end(name: str, x: float, y: float, colour: str, size: Sizes) -> dict[str, Any]:
     """Where a line has to stop: a note in the empty corner, pointing there."""
-    return {
-        "text": f"{escape(name)}:<br>no such position",
-        "xref": "x",
-        "yref": "y",
-        "x": x,
-        "y": y,
-        "ax": -5 * size.font,
-        "ay": -7 * size.font,
-        "arrowcolor": colour,
-        "arrowwidth": size.line,
-        "arrowhead": 2,
-        "font": {"size": size.font, "color": TEXT},
-    }
-
-
-def _beside(text: str, x: float, side: str, size: Any) -> dict[str, Any]:
-    return {
-        "text": text,
-        "xref": "x",
-        "yref": "y domain",
-        "x": x + 0.5,
-        "y": 1,
-        "xanchor": side,
-        "yanchor": "bottom",
-        "showarrow": False,
-        "font": {"size": size.font, "color": MUTED},
-        "xshift": 6 if side == "left" else -6,
-    }
+    return annotation(
+        f"{escape(name)}:<br>no such position",
+        x,
+        y,
+        ax=-5 * size.font,
+        ay=-7 * size.font,
+        showarrow=True,
+        arrowcolor=colour,
+        arrowwidth=size.line,
+        arrowhead=2,
+    )

@@ -6,21 +6,23 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from playground.figures.compare import dash
 from playground.figures.panels import (
+    add_panel,
+    axis,
+    bars,
     domains,
-    heading,
+    line,
+    new_figure,
     reference_line,
-    suffix_of,
+    upright,
 )
 from playground.figures.style import (
     GRID,
-    MUTED,
     Figure,
-    base_layout,
-    escape,
+    dash,
     finite,
     legend_below,
+    margin,
     run_colour,
     sizes,
 )
@@ -28,6 +30,7 @@ from playground.figures.style import (
 BINS = 61
 LEAST_REACH = 4.0  # the axis of the scores reaches at least this far to both sides
 MOST_BARS = 64
+WIDTH = 1100  # pixels that the sweep will about have
 
 
 def score_picture(
@@ -56,81 +59,44 @@ def score_picture(
     density = counts / max(len(values), 1) / width
     normal = np.exp(-0.5 * (middle / theory) ** 2) / (theory * math.sqrt(2 * math.pi))
     shown = list(weights)[:MOST_BARS]
-    layout = base_layout(
+    figure = new_figure(
         f"Left: scores with a spread of {spread:.2f}, in theory {theory:.2f}. "
         f"Right: the largest weight of one query is {max(shown):.2f}.",
         height,
         projector,
         "scores",
+        margin=margin(4 * size.font, 12, 2 * size.font, 3 * size.font),
+        bargap=0,
     )
-    layout |= {
-        "margin": {"l": 4 * size.font, "r": 12, "t": 2 * size.font, "b": 3 * size.font},
-        "bargap": 0.0,
-        "showlegend": False,
-        "xaxis": {
-            "domain": [0, 0.56],
-            "range": [-reach, reach],
-            "title": {"text": "score after scaling"},
-            "gridcolor": GRID,
-            "zeroline": False,
-        },
-        "yaxis": {
-            "title": {"text": "density"},
-            "rangemode": "tozero",
-            "gridcolor": GRID,
-            "zeroline": False,
-            "fixedrange": True,
-        },
-        "xaxis2": {
-            "domain": [0.66, 1],
-            "title": {"text": "keys, best first"},
-            "showticklabels": False,
-            "zeroline": False,
-            "anchor": "y2",
-        },
-        "yaxis2": {
-            "range": [0, 1],
-            "title": {"text": "weight"},
-            "anchor": "x2",
-            "gridcolor": GRID,
-            "zeroline": False,
-            "fixedrange": True,
-        },
-        "annotations": [
-            heading(f"spread {spread:.2f}, theory {theory:.2f}", "", size),
-            heading(f"a typical query: largest weight {max(shown):.2f}", "2", size),
+    score, place = finite(middle), range(1, len(shown) + 1)
+    add_panel(
+        figure,
+        0,
+        axis("score after scaling", domain=[0, 0.56], range=[-reach, reach], showgrid=True),
+        axis("density", rangemode="tozero", fixedrange=True),
+        [
+            bars(
+                score,
+                finite(density),
+                run_colour(0),
+                name="measured",
+                hover="score %{x:.2f}<br>density %{y:.3f}<extra></extra>",
+            ),
+            line(score, finite(normal), run_colour(1), size.line, name="theory"),
         ],
-    }
-    data = [
-        {
-            "type": "bar",
-            "x": finite(middle),
-            "y": finite(density),
-            "marker": {"color": run_colour(0)},
-            "name": "measured",
-            "hovertemplate": "score %{x:.2f}<br>density %{y:.3f}<extra></extra>",
-        },
-        {
-            "type": "scatter",
-            "x": finite(middle),
-            "y": finite(normal),
-            "mode": "lines",
-            "line": {"color": run_colour(1), "width": size.line},
-            "name": "theory",
-            "hoverinfo": "skip",
-        },
-        {
-            "type": "bar",
-            "x": list(range(1, len(shown) + 1)),
-            "y": finite(shown),
-            "xaxis": "x2",
-            "yaxis": "y2",
-            "marker": {"color": run_colour(2), "line": {"width": 1, "color": GRID}},
-            "name": "weights",
-            "hovertemplate": "weight %{y:.3f}<extra></extra>",
-        },
-    ]
-    return {"data": data, "layout": layout}
+        title=f"spread {spread:.2f}, theory {theory:.2f}",
+    )
+    edge = {"color": run_colour(2), "line": {"width": 1, "color": GRID}}
+    weight = "weight %{y:.3f}<extra></extra>"
+    add_panel(
+        figure,
+        1,
+        axis("keys, best first", domain=[0.66, 1], showticklabels=False),
+        axis("weight", range=[0, 1], fixedrange=True),
+        [bars(place, finite(shown), run_colour(2), name="weights", hover=weight, marker=edge)],
+        title=f"a typical query: largest weight {max(shown):.2f}",
+    )
+    return figure
 
 
 def scale_sweep(
@@ -139,10 +105,9 @@ def scale_sweep(
     titles: Mapping[str, str],
     names: Mapping[str, str],
     *,
-    chosen: int | None = None,
-    references: Mapping[str, float] | None = None,
-    log: Sequence[str] = (),
-    width: int = 1100,
+    chosen: int,
+    references: Mapping[str, float],
+    log: Sequence[str],
     height: int = 340,
     projector: bool = False,
 ) -> Figure:
@@ -157,65 +122,43 @@ def scale_sweep(
         references: quantity -> a level to hold it against.
         log: quantities on a logarithmic axis.
     """
-    size, data = sizes(projector), []
-    across = domains(len(lines), gap=0.07)
+    size, across = sizes(projector), domains(len(lines), gap=0.07)
     shown = [names[scale] for scale in next(iter(lines.values()))]
-    layout = base_layout(_sweep_alt(widths, lines, titles, names), height, projector, "sweep")
-    layout |= legend_below([[name] for name in shown], width, projector)
-    layout["margin"] |= {"t": 2 * size.font + 6, "l": 4 * size.font}
-    layout["annotations"], layout["shapes"] = [], []
-    for i, panel in enumerate(lines):
-        suffix = suffix_of(i)
-        axes = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
-        layout[f"xaxis{suffix}"] = {
-            "type": "log",
-            "domain": across[i],
-            "anchor": f"y{suffix}",
-            "tickvals": list(widths[::2]),
-            "ticktext": [str(w) for w in widths[::2]],
-            "gridcolor": GRID,
-            "zeroline": False,
-        }
-        layout[f"yaxis{suffix}"] = {
-            "anchor": f"x{suffix}",
-            "gridcolor": GRID,
-            "zeroline": False,
-            **({"type": "log", "dtick": 1} if panel in log else {"rangemode": "tozero"}),
-        }
-        layout["annotations"].append(heading(f"{titles[panel]}, over d_k", suffix, size))
-        if chosen is not None:
-            layout["shapes"].append(
-                {
-                    "type": "line",
-                    "xref": f"x{suffix}",
-                    "yref": f"y{suffix} domain",
-                    "x0": chosen,
-                    "x1": chosen,
-                    "y0": 0,
-                    "y1": 1,
-                    "line": {"color": MUTED, "width": size.thin, "dash": "dot"},
-                }
+    alt = _sweep_alt(widths, lines, titles, names)
+    below = legend_below([[name] for name in shown], WIDTH, projector)
+    below["margin"] |= {"t": 2 * size.font + 6, "l": 4 * size.font}
+    figure = new_figure(alt, height, projector, "sweep", **below)
+    ticks = {"tickvals": widths[::2], "ticktext": [str(w) for w in widths[::2]]}
+    for i, (panel, scales) in enumerate(lines.items()):
+        traces = [
+            line(
+                widths,
+                finite(values),
+                run_colour(j),
+                size.line,
+                dash=dash(j),
+                name=names[scale],
+                hover="d_k %{x}: %{y:.3g}",
+                mode="lines+markers",
+                marker={"size": size.marker - 1},
+                legendgroup=scale,
+                showlegend=i == 0,
             )
-        if references and panel in references:
-            line = reference_line(references[panel], 1, projector) | axes
-            data.append(line | {"x": [widths[0], widths[-1]]})
-        for j, (scale, values) in enumerate(lines[panel].items()):
-            data.append(
-                {
-                    "type": "scatter",
-                    "x": list(widths),
-                    "y": finite(values),
-                    "mode": "lines+markers",
-                    "line": {"color": run_colour(j), "width": size.line, "dash": dash(j)},
-                    "marker": {"size": size.marker - 1},
-                    "name": escape(names[scale]),
-                    "legendgroup": scale,
-                    "showlegend": i == 0,
-                    "hovertemplate": f"d_k %{{x}}: %{{y:.3g}}<extra>{escape(names[scale])}</extra>",
-                }
-                | axes
-            )
-    return {"data": data, "layout": layout}
+            for j, (scale, values) in enumerate(scales.items())
+        ]
+        if panel in references:
+            level = references[panel]
+            traces.insert(0, reference_line(level, widths[-1], projector, start=widths[0]))
+        figure["layout"]["shapes"].append(upright(chosen, size.thin, panel=i))
+        add_panel(
+            figure,
+            i,
+            axis(type="log", domain=across[i], **ticks),
+            axis(type="log", dtick=1) if panel in log else axis(rangemode="tozero"),
+            traces,
+            title=f"{titles[panel]}, over d_k",
+        )
+    return figure
 
 
 def _sweep_alt(widths, lines, titles, names) -> str:
