@@ -7,14 +7,23 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from playground.figures.attention import hatch
-from playground.figures.compare import dash
 from playground.figures.panels import (
+    add_panel,
+    annotation,
+    at,
+    axis,
+    cell_axis,
+    colour_axis,
     domains,
-    heading,
+    heatmap,
+    line,
+    new_figure,
+    points,
+    rectangle,
+    ring,
     suffix_of,
 )
 from playground.figures.style import (
-    GRID,
     HIDDEN,
     MUTED,
     RUN_COLOURS,
@@ -23,14 +32,14 @@ from playground.figures.style import (
     WEIGHTS_SCALE,
     Figure,
     Sizes,
-    base_layout,
+    dash,
     escape,
     finite,
     legend_below,
+    margin,
     nice_limit,
     run_colour,
     sizes,
-    token_labels,
 )
 
 # Not the scale of the weights: a gradient is no share of anything.
@@ -41,6 +50,7 @@ FORWARD = RUN_COLOURS[0]
 # From the page itself to orange: how much is wrong.
 WRONG_SCALE = [[0.0, "rgba(213,94,0,0.05)"], [1.0, RUN_COLOURS[1]]]
 MASK_TRACE, REACH_TRACE = 0, 1  # numbers of the two maps that take clicks
+MASKED_BELOW = -1e4  # what a mask pushes out of sight: no score comes near it
 
 
 def mask_picture(
@@ -69,175 +79,154 @@ def mask_picture(
     """
     seen, gradient = np.asarray(seen, dtype=bool), np.asarray(gradient, dtype=np.float64)
     size, count, reached = sizes(projector), len(tokens), gradient[0] > 0
-    layout = base_layout(
-        _mask_alt(seen, reached, edited, output), height, projector, f"mask {count}"
+    figure = new_figure(
+        _mask_alt(seen, reached, edited, output),
+        height,
+        projector,
+        f"mask {count}",
+        margin=margin(3 * size.font, 8, 2 * size.font, 4.2 * size.small + 24),
+        coloraxis=colour_axis(
+            REACH_SCALE,
+            -DECADES,
+            0,
+            "gradient, as a share of the largest",
+            size,
+            x=0.67,
+            tickvals=list(range(-DECADES, 1)),
+            ticktext=["≤ 0.001", "0.01", "0.1", "1"],
+        ),
+        images=[hatch(suffix_of(panel), count, count) for panel in (0, 1)],
     )
-    layout |= {
-        "margin": {
-            "l": 3 * size.font,
-            "r": 8,
-            "t": 2 * size.font,
-            "b": round(4.2 * size.small) + 24,
-        },
-        "showlegend": False,
-        "coloraxis": _decades(size),
-        "annotations": [],
-        "shapes": [_cell(query, key, "", EDITED, size.line) for query, key in edited],
-        "images": [],
-    }
-    layout["shapes"].append(_row(output, count, "2", size.line))
-    if key is not None:
-        layout["shapes"].append(_cell(output, key, "", TEXT, size.thin, "dot"))
-    titles = (
-        "the mask: may query see key?",
-        "measured: does input reach output?",
-        f"the ways into output {output}",
-    )
-    for i, title in enumerate(titles):
-        suffix, start = ("", "2", "3")[i], (0, 0.35, 0.71)[i]
-        layout[f"xaxis{suffix}"] = _axis(tokens, f"y{suffix}", size, [start, start + 0.29])
-        layout["annotations"].append(heading(title, suffix, size))
-    for suffix, x, y in (("", "key", "query"), ("2", "input", "output")):
-        layout[f"yaxis{suffix}"] = _axis(tokens, f"x{suffix}", size, [0, 1], downwards=True)
-        layout[f"xaxis{suffix}"]["title"] = _title(x, size)
-        layout[f"yaxis{suffix}"]["title"] = _title(y, size)
-        layout["images"].append(hatch(suffix, count, count))
-        layout["shapes"].append(_ground(count, suffix))
+    mask, reach = _mask_map(seen, edited), _reach_map(gradient[0])
+    for panel, x, y, traces, title in (
+        (0, "key", "query", [mask], "the mask: may query see key?"),
+        (
+            1,
+            "input",
+            "output",
+            [reach, _answers(reached, size)],
+            "measured: does input reach output?",
+        ),
+    ):
+        square = {"scaleanchor": at(panel)["xref"], "constraintoward": "top"}
+        down = _token_axis(tokens, y, size, downwards=True, **square)
+        down["title"]["standoff"] = 4
+        across = _token_axis(tokens, x, size, domain=[0.35 * panel, 0.35 * panel + 0.29])
+        add_panel(figure, panel, across, down, traces, title=title)
     levels = len(gradient)
-    layout["yaxis3"] = {
-        "anchor": "x3",
-        "range": [-0.5, levels - 0.5],
-        "tickvals": list(range(levels)),
-        "ticktext": ["input", *(f"block {level}" for level in range(1, levels))],
-        "tickfont": {"size": size.small},
-        "showgrid": False,
-        "zeroline": False,
-        "fixedrange": True,
-    }
-    layout["xaxis3"]["title"] = _title("place", size)
-    data = [
-        _mask_map(seen, edited, count, size),
-        _reach_map(gradient[0], count),
-        _answers(reached, size),
-        *_ways(seen, gradient[:, output], size),
+    add_panel(
+        figure,
+        2,
+        _token_axis(tokens, "place", size, domain=[0.71, 1]),
+        axis(
+            size=size,
+            range=[-0.5, levels - 0.5],
+            tickvals=list(range(levels)),
+            ticktext=["input", *(f"block {level}" for level in range(1, levels))],
+            showgrid=False,
+            fixedrange=True,
+        ),
+        _ways(seen, gradient[:, output], size),
+        title=f"the ways into output {output}",
+    )
+    ends = (-0.5, count - 0.5)
+    grounds = [
+        rectangle(*ends, *ends, fillcolor=HIDDEN, layer="below", **at(panel)) for panel in (0, 1)
     ]
-    return {"data": data, "layout": layout}
+    frames = [_around(cell, {"color": EDITED, "width": size.line}) for cell in edited]
+    thick, dotted = {"color": TEXT, "width": size.line}, {"color": TEXT, "width": size.thin}
+    frames.append(rectangle(*ends, output - 0.5, output + 0.5, thick, **at(1)))
+    if key is not None:
+        frames.append(_around((output, key), dotted | {"dash": "dot"}))
+    figure["layout"]["shapes"] = grounds + frames
+    return figure
 
 
-def _mask_map(seen: np.ndarray, edited, count: int, size: Sizes) -> dict[str, Any]:
+def _token_axis(tokens: Sequence[str], title: str, size: Sizes, **more: Any) -> dict[str, Any]:
+    """Axis with a token at each cell."""
+    return cell_axis(tokens, size.small, constrain="domain", **more) | axis(title, size)
+
+
+def _around(cell: tuple[int, int], stroke: dict[str, Any]) -> dict[str, Any]:
+    """Frame around a cell (query, key) of the mask."""
+    query, key = cell
+    return rectangle(key - 0.46, key + 0.46, query - 0.46, query + 0.46, stroke)
+
+
+def _mask_map(seen: np.ndarray, edited: Sequence[tuple[int, int]]) -> dict[str, Any]:
     words = np.where(seen, "the mask adds 0: visible", "the mask adds −∞: hidden").astype(object)
     for query, key in edited:
         words[query, key] += ", by hand"
-    return {
-        "type": "heatmap",
-        "name": "mask",
-        "z": np.where(seen, 1.0, np.nan),
-        "zmin": 0,
-        "zmax": 1,
-        "colorscale": [[0, run_colour(0)], [1, run_colour(0)]],
-        "showscale": False,
-        "xgap": 1,
-        "ygap": 1,
-        "text": words.tolist(),
-        "hovertemplate": "query %{y:d} “%{y}”<br>key %{x:d} “%{x}”<br><b>%{text}</b><br>click to change it<extra></extra>",
-    }
+    return heatmap(
+        np.where(seen, 1.0, np.nan),
+        colours=([[0, run_colour(0)], [1, run_colour(0)]], 0, 1),
+        name="mask",
+        text=words.tolist(),
+        hover="query %{y:d} “%{y}”<br>key %{x:d} “%{x}”<br><b>%{text}</b><br>click to change it"
+        "<extra></extra>",
+    )
 
 
-def _reach_map(gradient: np.ndarray, count: int) -> dict[str, Any]:
-    return {
-        "type": "heatmap",
-        "name": "reach",
-        "z": _shares(gradient),
-        "customdata": np.round(gradient, 6).tolist(),
-        "coloraxis": "coloraxis",
-        "xgap": 1,
-        "ygap": 1,
-        "xaxis": "x2",
-        "yaxis": "y2",
-        "hovertemplate": "output %{y:d} “%{y}”<br>input %{x:d} “%{x}”<br><b>gradient %{customdata:.3g}</b><extra></extra>",
-    }
+def _reach_map(gradient: np.ndarray) -> dict[str, Any]:
+    return heatmap(
+        _shares(gradient),
+        name="reach",
+        customdata=np.round(gradient, 6).tolist(),
+        hover="output %{y:d} “%{y}”<br>input %{x:d} “%{x}”<br><b>gradient %{customdata:.3g}</b>"
+        "<extra></extra>",
+    )
 
 
 def _answers(reached: np.ndarray, size: Sizes) -> dict[str, Any]:
     """A ring on each cell in which an output is reached by the token that it is to predict."""
     leaks = [i for i in range(len(reached) - 1) if reached[i, i + 1]]
-    return {
-        "type": "scatter",
-        "name": "the answer",
-        "mode": "markers",
-        "xaxis": "x2",
-        "yaxis": "y2",
-        "x": [i + 1 for i in leaks],
-        "y": leaks,
-        "hoverinfo": "skip",
-        "marker": {
-            "symbol": "circle-open",
-            "color": EDITED,
-            "size": size.marker + 4,
-            "line": {"width": size.line},
-        },
-    }
+    stroke = {"width": size.line}
+    marker = {"symbol": "circle-open", "color": EDITED, "size": size.marker + 4, "line": stroke}
+    return points([i + 1 for i in leaks], leaks, marker, name="the answer")
 
 
 def _ways(seen: np.ndarray, gradient: np.ndarray, size: Sizes) -> list[dict[str, Any]]:
     """The network that leads into one output: gradient is [levels, place]."""
-    levels = len(gradient)
-    looks, stays = ([], []), ([], [])
-    for level in range(1, levels):
-        for place in np.flatnonzero(gradient[level]):
-            stays[0].extend((place, place, None))
-            stays[1].extend((level - 1, level, None))
-            for other in np.flatnonzero(seen[place]):
-                if other != place:
-                    looks[0].extend((other, place, None))
-                    looks[1].extend((level - 1, level, None))
+    looks, stays = [], []  # (from, to, level of its end)
+    for level in range(1, len(gradient)):
+        for place in np.flatnonzero(gradient[level]).tolist():
+            stays.append((place, place, level))
+            looks += [(i, place, level) for i in np.flatnonzero(seen[place]).tolist() if i != place]
     level, place = np.indices(gradient.shape)
     some = gradient > 0
     shares = np.stack([_shares(row) for row in gradient])
-    places = {"type": "scatter", "mode": "markers", "xaxis": "x3", "yaxis": "y3"}
-    line = {"type": "scatter", "mode": "lines", "xaxis": "x3", "yaxis": "y3", "hoverinfo": "skip"}
+    hollow = {"symbol": "circle-open", "size": size.marker, "color": MUTED}
+    filled = {
+        "size": size.marker + 5,
+        "color": shares[some].tolist(),
+        "coloraxis": "coloraxis",
+        "line": {"width": 1, "color": TEXT},
+    }
     return [
-        line
-        | {
-            "name": "attention",
-            "x": _plain(looks[0]),
-            "y": _plain(looks[1]),
-            "line": {"color": MUTED, "width": size.thin},
-        },
-        line
-        | {
-            "name": "the way around",
-            "x": _plain(stays[0]),
-            "y": _plain(stays[1]),
-            "line": {"color": FORWARD, "width": size.line},
-        },
-        places
-        | {
-            "name": "nothing gets through",
-            "x": place[~some].tolist(),
-            "y": level[~some].tolist(),
-            "marker": {"symbol": "circle-open", "size": size.marker, "color": MUTED},
-            "hovertemplate": "place %{x:d}: gradient exactly 0<extra></extra>",
-        },
-        places
-        | {
-            "name": "reached",
-            "x": place[some].tolist(),
-            "y": level[some].tolist(),
-            "customdata": gradient[some].tolist(),
-            "marker": {
-                "size": size.marker + 5,
-                "color": shares[some].tolist(),
-                "coloraxis": "coloraxis",
-                "line": {"width": 1, "color": TEXT},
-            },
-            "hovertemplate": "place %{x:d}: gradient %{customdata:.3g}<extra></extra>",
-        },
+        line(*_strokes(looks), MUTED, size.thin, name="attention"),
+        line(*_strokes(stays), FORWARD, size.line, name="the way around"),
+        points(
+            place[~some].tolist(),
+            level[~some].tolist(),
+            hollow,
+            name="nothing gets through",
+            hover="place %{x:d}: gradient exactly 0<extra></extra>",
+        ),
+        points(
+            place[some].tolist(),
+            level[some].tolist(),
+            filled,
+            name="reached",
+            customdata=gradient[some].tolist(),
+            hover="place %{x:d}: gradient %{customdata:.3g}<extra></extra>",
+        ),
     ]
 
 
-def _plain(values: Sequence[Any]) -> list[int | None]:
-    return [None if value is None else int(value) for value in values]
+def _strokes(steps: Sequence[tuple[int, int, int]]) -> tuple[list[int | None], list[int | None]]:
+    """x and y of one line that is lifted after each step from one level up to the next."""
+    x = [value for start, end, _ in steps for value in (start, end, None)]
+    return x, [value for *_, level in steps for value in (level - 1, level, None)]
 
 
 def _shares(gradient: np.ndarray) -> np.ndarray:
@@ -247,32 +236,6 @@ def _shares(gradient: np.ndarray) -> np.ndarray:
     some = gradient > 0
     shares[some] = np.round(np.maximum(np.log10(gradient[some] / largest), -DECADES), 3)
     return shares
-
-
-def _decades(size: Sizes) -> dict[str, Any]:
-    marks = list(range(-DECADES, 1))
-    bar = {
-        "orientation": "h",
-        "x": 0.67,
-        "y": 0,
-        "yref": "container",
-        "yanchor": "bottom",
-        "xpad": 0,
-        "ypad": 2,
-        "lenmode": "pixels",
-        "len": 300,
-        "thickness": 10,
-        "outlinewidth": 0,
-        "tickvals": marks,
-        "ticktext": ["≤ 0.001", "0.01", "0.1", "1"],
-        "tickfont": {"size": size.small},
-        "title": {
-            "text": "gradient, as a share of the largest",
-            "side": "top",
-            "font": {"size": size.small},
-        },
-    }
-    return {"colorscale": REACH_SCALE, "cmin": -DECADES, "cmax": 0, "colorbar": bar}
 
 
 def _mask_alt(seen: np.ndarray, reached: np.ndarray, edited, output: int) -> str:
@@ -306,87 +269,42 @@ def row_picture(
     said = "; ".join(
         f"{title}: {', '.join(_number(v) for v in np.asarray(values))}" for title, values, _ in rows
     )
-    layout = base_layout(f"Query {query}. {said}.", height, projector, f"row {count}")
-    layout |= {
-        "margin": {"l": 11 * size.font, "r": 8, "t": 4, "b": 2 * size.font},
-        "plot_bgcolor": HIDDEN,
-        "showlegend": False,
-    }
-    data, down = [], domains(len(rows), gap=0.05)[::-1]
-    for i, (title, values, kind) in enumerate(rows):
-        suffix = suffix_of(i)
+    figure = new_figure(
+        f"Query {query}. {said}.",
+        height,
+        projector,
+        f"row {count}",
+        margin=margin(11 * size.font, 8, 4, 2 * size.font),
+        plot_bgcolor=HIDDEN,
+    )
+    for i, domain in enumerate(domains(len(rows), gap=0.05)[::-1]):
+        title, values, kind = rows[i]
         values = np.asarray(values, dtype=np.float64)
-        shown = np.clip(values, -1e30, 1e30)
-        limit = nice_limit(float(np.abs(shown[shown > -1e4]).max(initial=0.0)))
-        scale = (
-            {"colorscale": WEIGHTS_SCALE, "zmin": 0, "zmax": 1}
-            if kind == "weights"
-            else {"colorscale": SCORES_SCALE, "zmin": -limit, "zmax": limit}
+        hidden = values < MASKED_BELOW
+        limit = nice_limit(float(np.abs(values[~hidden]).max(initial=0.0)))
+        cells = heatmap(
+            [np.where(hidden, np.nan, values).tolist()],
+            colours=(WEIGHTS_SCALE, 0, 1) if kind == "weights" else (SCORES_SCALE, -limit, limit),
+            name=title,
+            hover="key %{x:d}: %{text}<extra></extra>",
+            hoverongaps=False,
+            text=[[_number(value) for value in values]],
+            texttemplate="%{text}",
+            textfont={"size": size.font},
         )
-        data.append(
-            {
-                "type": "heatmap",
-                "z": [np.where(shown < -1e4, np.nan, shown).tolist()],
-                "x": list(range(count)),
-                "y": [0],
-                "text": [[_number(value) for value in values]],
-                "texttemplate": "%{text}",
-                "showscale": False,
-                "textfont": {"size": size.font},
-                "xgap": 1,
-                "xaxis": f"x{suffix}",
-                "yaxis": f"y{suffix}",
-                "name": escape(title),
-                "hovertemplate": "key %{x:d}: %{text}<extra></extra>",
-                "hoverongaps": False,
-            }
-            | scale
-        )
-        last = i == len(rows) - 1
-        layout[f"xaxis{suffix}"] = {
-            "anchor": f"y{suffix}",
-            "range": [-0.5, count - 0.5],
-            "labelalias": token_labels(tokens),
-            "tick0": 0,
-            "dtick": 1,
-            "tickangle": 0,
-            "ticks": "",
-            "showticklabels": last,
-            "showgrid": False,
-            "zeroline": False,
-            "tickfont": {"size": size.font},
-        }
-        layout[f"yaxis{suffix}"] = {
-            "anchor": f"x{suffix}",
-            "domain": down[i],
-            "tickvals": [0],
-            "ticktext": [escape(title)],
-            "ticks": "",
-            "showgrid": False,
-            "zeroline": False,
-            "tickfont": {"size": size.font},
-            "fixedrange": True,
-        }
-    # Numbers that no colour fits: what the mask pushes out of sight.
-    layout["annotations"] = [
-        {
-            "text": "−∞",
-            "x": key,
-            "y": 0,
-            "xref": f"x{suffix_of(i)}",
-            "yref": f"y{suffix_of(i)}",
-            "showarrow": False,
-            "font": {"size": size.font, "color": MUTED},
-        }
-        for i, (_, values, _) in enumerate(rows)
-        for key, value in enumerate(np.asarray(values))
-        if value < -1e4
-    ]
-    return {"data": data, "layout": layout}
+        across = cell_axis(tokens, size.font, showticklabels=i == len(rows) - 1)
+        down = cell_axis([title], size.font, domain=domain, fixedrange=True)
+        add_panel(figure, i, across, down, [cells])
+        # No colour fits what the mask adds.
+        figure["layout"]["annotations"] += [
+            annotation("−∞", key, 0, colour=MUTED, **at(i))
+            for key in np.flatnonzero(hidden).tolist()
+        ]
+    return figure
 
 
 def _number(value: float) -> str:
-    if value < -1e4:
+    if value < MASKED_BELOW:
         return "−∞"
     return "0" if value == 0 else f"{value:.2f}".replace("-", "−")
 
@@ -411,79 +329,46 @@ def window_chart(
         most: tokens there are.
         chosen: window and number of blocks to mark.
     """
-    size, counts = sizes(projector), np.asarray(measured)
+    size, counts, rule = sizes(projector), np.asarray(measured), "n·(w − 1) + 1"
     names = [f"{n + 1} block{'s' * (n > 0)}" for n in range(counts.shape[1])]
     ends = ", ".join(f"{name} {row[-1]}" for name, row in zip(names, counts.T, strict=True))
-    layout = base_layout(
+    figure = new_figure(
         f"Tokens that reach the last of {most} outputs; at a window of {windows[-1]}: {ends}.",
         height,
         projector,
         "window",
+        **legend_below([[name] for name in (*names, rule)], width, projector),
     )
-    layout |= legend_below([[name] for name in (*names, "n·(w − 1) + 1")], width, projector)
-    layout["margin"] |= {"t": 12, "b": layout["margin"]["b"] + 2 * size.font, "l": 4 * size.font}
-    layout |= {
-        "xaxis": {
-            "title": {"text": "window w", "standoff": 6},
-            "tickvals": list(windows),
-            "gridcolor": GRID,
-            "zeroline": False,
-        },
-        "yaxis": {
-            "title": {"text": "tokens that reach it"},
-            "range": [0, most + 0.8],
-            "gridcolor": GRID,
-            "zeroline": False,
-            "fixedrange": True,
-        },
-    }
-    data = []
+    layout = figure["layout"]
+    layout["margin"] |= {"b": layout["margin"]["b"] + 2 * size.font, "l": 4 * size.font}
+    traces = []
     for n, name in enumerate(names):
         theory = [min((n + 1) * (w - 1) + 1, most) for w in windows]
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "x": list(windows),
-                "y": theory,
-                "line": {"color": MUTED, "width": size.thin, "dash": "dot"},
-                "name": "n·(w − 1) + 1",
-                "showlegend": n == 0,
-                "hoverinfo": "skip",
-            }
-        )
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "x": list(windows),
-                "y": counts[:, n].tolist(),
-                "name": name,
-                "line": {"color": run_colour(n), "width": size.line, "dash": dash(n)},
-                "marker": {"size": size.marker},
-                "hovertemplate": "window %{x}: %{y} tokens<extra>" + name + "</extra>",
-            }
-        )
+        traces += [
+            line(windows, theory, MUTED, size.thin, dash="dot", name=rule, showlegend=n == 0),
+            line(
+                windows,
+                counts[:, n].tolist(),
+                run_colour(n),
+                size.line,
+                dash=dash(n),
+                name=name,
+                hover=f"window %{{x}}: %{{y}} tokens<extra>{name}</extra>",
+                mode="lines+markers",
+                marker={"size": size.marker},
+            ),
+        ]
     if chosen is not None:
         w, n = chosen
-        at = int(counts[list(windows).index(w), n - 1])
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "x": [w],
-                "y": [at],
-                "showlegend": False,
-                "hoverinfo": "skip",
-                "marker": {
-                    "symbol": "circle-open",
-                    "size": 2 * size.marker + 4,
-                    "color": TEXT,
-                    "line": {"width": size.line},
-                },
-            }
-        )
-    return {"data": data, "layout": layout}
+        traces.append(ring(w, int(counts[list(windows).index(w), n - 1]), size))
+    add_panel(
+        figure,
+        0,
+        axis("window w", tickvals=list(windows)),
+        axis("tokens that reach it", range=[0, most + 0.8], fixedrange=True),
+        traces,
+    )
+    return figure
 
 
 def padded_picture(
@@ -501,72 +386,53 @@ def padded_picture(
     size = sizes(projector)
     tables = [np.asarray(values, dtype=np.float64) for *_, values in parts]
     limit = nice_limit(max((float(np.nanmax(table)) for table in tables), default=0.0))
-    alt = "; ".join(f"{title}: {largest(values)}" for title, _, values in parts)
-    layout = base_layout(f"Largest difference of a logit. {alt}.", height, projector, "padded")
-    layout |= {
-        "margin": {"l": 5 * size.font, "r": 8, "t": 2 * size.font, "b": 8},
-        "showlegend": False,
-        "annotations": [],
-    }
-    data, down = [], domains(-(-len(parts) // 2), gap=0.24)[::-1]
-    for i, ((title, tokens, _), table) in enumerate(zip(parts, tables, strict=True)):
-        suffix, (row, column) = suffix_of(i), divmod(i, 2)
+    titles = [f"{title}: {largest(values)}" for title, _, values in parts]
+    figure = new_figure(
+        f"Largest difference of a logit. {'; '.join(titles)}.",
+        height,
+        projector,
+        "padded",
+        margin=margin(5 * size.font, 8, 2 * size.font, 8),
+    )
+    down = domains(-(-len(parts) // 2), gap=0.24)[::-1]
+    for i, ((name, tokens, _), table) in enumerate(zip(parts, tables, strict=True)):
+        row, column = divmod(i, 2)
         sequences, places = table.shape
-        start = 0.52 * column
-        layout[f"xaxis{suffix}"] = {
-            "domain": [start, start + 0.48],
-            "anchor": f"y{suffix}",
-            "range": [-0.5, places - 0.5],
-            "visible": False,
-        }
-        layout[f"yaxis{suffix}"] = {
-            "domain": down[row],
-            "anchor": f"x{suffix}",
-            "range": [sequences - 0.5, -0.5],
-            "tickvals": list(range(sequences)),
-            "ticktext": [f"row {n + 1}" for n in range(sequences)],
-            "showticklabels": column == 0,
-            "ticks": "",
-            "showgrid": False,
-            "zeroline": False,
-            "fixedrange": True,
-        }
-        layout["annotations"].append(heading(f"{title}: {largest(table)}", suffix, size))
-        padding = np.isnan(table)
-        names = np.vectorize(escape, otypes=[object])(np.asarray(tokens, dtype=object))
-        common = {
-            "type": "heatmap",
-            "showscale": False,
-            "xgap": 1,
-            "ygap": 1,
-            "xaxis": f"x{suffix}",
-            "yaxis": f"y{suffix}",
-            "text": names.tolist(),
+        printed = {
+            "text": [[escape(token) for token in tokens_of_row] for tokens_of_row in tokens],
             "texttemplate": "%{text}",
             "textfont": {"size": size.font, "color": TEXT},
             "hoverongaps": False,
         }
-        data += [
-            common
-            | {
-                "name": escape(title),
-                "z": finite(table),
-                "zmin": 0,
-                "zmax": limit,
-                "colorscale": WRONG_SCALE,
-                "hovertemplate": "%{y}, place %{x}, “%{text}”: %{z:.2g}<extra></extra>",
-            },
-            common
-            | {
-                "name": "padding",
-                "z": np.where(padding, 1.0, np.nan),
-                "zmin": 0,
-                "zmax": 1,
-                "colorscale": [[0, HIDDEN], [1, HIDDEN]],
-                "hovertemplate": "padding<extra></extra>",
-            },
-        ]
-    return {"data": data, "layout": layout}
+        values = heatmap(
+            finite(table),
+            colours=(WRONG_SCALE, 0, limit),
+            name=name,
+            hover="%{y}, place %{x}, “%{text}”: %{z:.2g}<extra></extra>",
+            **printed,
+        )
+        padding = heatmap(
+            np.where(np.isnan(table), 1.0, np.nan),
+            colours=([[0, HIDDEN], [1, HIDDEN]], 0, 1),
+            name="padding",
+            hover="padding<extra></extra>",
+            **printed,
+        )
+        across = axis(
+            domain=[0.52 * column, 0.52 * column + 0.48],
+            range=[-0.5, places - 0.5],
+            visible=False,
+        )
+        rows = cell_axis(
+            [f"row {n + 1}" for n in range(sequences)],
+            size.font,
+            downwards=True,
+            domain=down[row],
+            showticklabels=column == 0,
+            fixedrange=True,
+        )
+        add_panel(figure, i, across, rows, [values, padding], title=titles[i])
+    return figure
 
 
 def largest(table: ArrayLike, rounding: float = 1e-5) -> str:
@@ -575,75 +441,3 @@ def largest(table: ArrayLike, rounding: float = 1e-5) -> str:
     if value == 0:
         return "exactly the same"
     return f"differs by {value:.1g}: rounding" if value < rounding else f"differs by {value:.2f}"
-
-
-# --- what they share -------------------------------------------------------------------------
-
-
-def _axis(
-    tokens: Sequence[str], partner: str, size: Sizes, domain: list[float], downwards: bool = False
-) -> dict[str, Any]:
-    count = len(tokens)
-    axis = {
-        "domain": domain,
-        "anchor": partner,
-        "range": [count - 0.5, -0.5] if downwards else [-0.5, count - 0.5],
-        "labelalias": token_labels(tokens),
-        "tick0": 0,
-        "dtick": 1,
-        "tickangle": 0,
-        "tickfont": {"size": size.small},
-        "showgrid": False,
-        "zeroline": False,
-        "ticks": "",
-        "constrain": "domain",
-    }
-    return axis | ({"scaleanchor": partner, "constraintoward": "top"} if downwards else {})
-
-
-def _title(text: str, size: Sizes) -> dict[str, Any]:
-    return {"text": text, "standoff": 4, "font": {"size": size.small}}
-
-
-def _ground(count: int, suffix: str) -> dict[str, Any]:
-    """What hidden cells stand on."""
-    return {
-        "type": "rect",
-        "xref": f"x{suffix}",
-        "yref": f"y{suffix}",
-        "x0": -0.5,
-        "x1": count - 0.5,
-        "y0": -0.5,
-        "y1": count - 0.5,
-        "layer": "below",
-        "fillcolor": HIDDEN,
-        "line": {"width": 0},
-    }
-
-
-def _cell(
-    query: int, key: int, suffix: str, colour: str, width: float, style: str = "solid"
-) -> dict[str, Any]:
-    return {
-        "type": "rect",
-        "xref": f"x{suffix}",
-        "yref": f"y{suffix}",
-        "x0": key - 0.46,
-        "x1": key + 0.46,
-        "y0": query - 0.46,
-        "y1": query + 0.46,
-        "line": {"color": colour, "width": width, "dash": style},
-    }
-
-
-def _row(query: int, count: int, suffix: str, width: float) -> dict[str, Any]:
-    return {
-        "type": "rect",
-        "xref": f"x{suffix}",
-        "yref": f"y{suffix}",
-        "x0": -0.5,
-        "x1": count - 0.5,
-        "y0": query - 0.5,
-        "y1": query + 0.5,
-        "line": {"color": TEXT, "width": width},
-    }
