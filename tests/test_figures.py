@@ -62,7 +62,7 @@ FIGURES = {
     "gradients, nothing yet": gradient_chart([], {}),
     "entropy": entropy_chart([0, 10], [[1.0, 0.9], [0.5, 0.1]], [[0.1, 0.2], [0.6, 0.9]]),
     "entropy, nothing yet": entropy_chart([], [], []),
-    "spread": spread_chart([0, 10], {"block 1": [4.0, 5.0]}, 4.0, theory_label="√d_k"),
+    "spread": spread_chart([0, 10], {"block 1": [4.0, 5.0]}, 4.0),
     "predictions": prediction_chart(
         ["→", "3"], [["3", "1"], ["2", "4"]], [[0.9, 0.1], [0.6, 0.4]], ["3", "4"]
     ),
@@ -374,9 +374,9 @@ def test_entropy_and_largest_weight_have_a_line_for_each_head():
 
 
 def test_spread_stands_beside_what_theory_says():
-    figure = spread_chart([0, 10], {"block 1": [4.0, 5.0]}, 4.0, theory_label="√d_k")
+    figure = spread_chart([0, 10], {"block 1": [4.0, 5.0]}, 4.0)
     assert figure["data"][-1]["y"] == [4.0, 4.0]
-    assert figure["layout"]["annotations"][-1]["text"] == "√d_k 4.00"
+    assert figure["layout"]["annotations"][-1]["text"] == "theory 4.00"
 
 
 def test_right_and_wrong_differ_by_sign_and_by_colour():

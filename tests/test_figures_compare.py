@@ -63,13 +63,13 @@ FIGURES = {
     "bands, not begun": comparison_chart([Band("base")]),
     "two maps": beside(),
     "six maps": beside(6),
-    "six maps and a difference": beside(6, difference=(0, 3), height=430, projector=True),
+    "six maps, projector": beside(6, projector=True),
     "maps of scores": attention_side_by_side(SCORES[:2], NAMES[:2], TOKENS, TOKENS, stage="scores"),
     "no maps": attention_side_by_side(np.zeros((0, 4, 4)), [], TOKENS, TOKENS),
     "results": results_bars(
         NAMES[:4], [[0.1, 0.2], [math.nan, 0.3], [math.inf], []], chance=CHANCE, floor=0.05
     ),
-    "results, log": results_bars(["base"], [[0.1, 0.2]], chance=CHANCE, log=True, projector=True),
+    "results, projector": results_bars(["base"], [[0.1, 0.2]], chance=CHANCE, projector=True),
     "results, none": results_bars([], []),
 }
 
@@ -154,9 +154,9 @@ def test_band_has_the_colour_of_its_line_and_lies_below_all_lines():
 
 def test_band_goes_along_the_highest_and_back_along_the_lowest():
     given = band(steps=3)
-    area = areas(written(comparison_chart([given], smoothing=0)))[0]
+    area = areas(written(comparison_chart([given])))[0]
     assert area["x"] == [1, 2, 3, 3, 2, 1, None]
-    assert area["y"][:6] == pytest.approx([*given.high, *given.low[::-1]], abs=1e-5)
+    assert area["y"][:6] == pytest.approx([*smooth(given.high), *smooth(given.low)[::-1]], abs=1e-5)
 
 
 def test_one_seed_has_no_band():
@@ -188,17 +188,18 @@ def test_what_is_not_finite_is_a_gap_in_line_and_band():
     """UI-03"""
     mean = [2.0, math.nan, 1.0, 1.0]
     given = Band("b", [1, 2, 3, 4], mean, [1.0] * 4, [3.0, 3.0, 3.0, math.inf], 2)
-    figure = written(comparison_chart([given], smoothing=0))
-    assert lines(figure)[0]["y"] == [2.0, None, 1.0, None]
+    figure = written(comparison_chart([given]))
+    expected = smooth([2.0, math.nan, 1.0])[2]
+    assert lines(figure)[0]["y"] == [2.0, None, pytest.approx(expected), None]
     assert areas(figure)[0]["x"] == [1, 1, None, 3, 3, None]
 
 
 def test_log_axis_has_no_place_for_zero():
-    given = Band("b", [1, 2], [1.0, 0.5], [0.5, 0.0], [2.0, 1.0], 2)
-    figure = written(comparison_chart([given], log=True, smoothing=0))
+    given = Band("b", [1, 2], [0.0, 0.5], [0.0, 0.5], [2.0, 1.0], 2)
+    figure = written(comparison_chart([given], log=True))
     assert figure["layout"]["yaxis"]["type"] == "log"
-    assert areas(figure)[0]["x"] == [1, 1, None]
-    assert lines(figure)[0]["y"] == [1.0, 0.5]
+    assert areas(figure)[0]["x"] == [2, 2, None]
+    assert lines(figure)[0]["y"] == [None, pytest.approx(smooth([0.0, 0.5])[1])]
 
 
 def test_long_curves_keep_points_at_common_steps_and_their_last():
@@ -223,9 +224,10 @@ def test_before_the_first_step_the_chart_says_what_to_do():
 
 def test_a_loss_far_above_chance_does_not_flatten_the_others():
     far = Band("lr=<3>", [1, 2], [2.0, 500.0], [2.0, 400.0], [2.0, 600.0], 2, 1)
-    layout = comparison_chart([band(), far], chance=CHANCE, smoothing=0)["layout"]
+    layout = comparison_chart([band(), far], chance=CHANCE)["layout"]
     assert layout["yaxis"]["range"] == [0, VIEW_LIMIT * CHANCE[0]]
-    assert layout["annotations"][-1]["text"] == "↑ lr=&lt;3> goes up to 600"
+    highest = smooth([2.0, 600.0])[1]
+    assert layout["annotations"][-1]["text"] == f"↑ lr=&lt;3> goes up to {highest:.4g}"
     go.Figure({"data": [], "layout": layout})
     assert "range" not in comparison_chart([band()], chance=CHANCE)["layout"]["yaxis"]
     assert "range" not in comparison_chart([far], chance=CHANCE, log=True)["layout"]["yaxis"]
@@ -254,9 +256,8 @@ def test_all_variants_share_one_colour_scale(count, stage):
         TOKENS,
         TOKENS,
         stage=stage,
-        difference=False,
     )
-    assert [trace["coloraxis"] for trace in figure["data"]] == ["coloraxis"] * count
+    assert [trace["coloraxis"] for trace in figure["data"][:count]] == ["coloraxis"] * count
     axis = figure["layout"]["coloraxis"]
     if stage == "weights":
         assert (axis["cmin"], axis["cmax"]) == (0, 1)
@@ -280,17 +281,9 @@ def test_difference_has_its_own_symmetric_scale_that_says_what_is_subtracted():
     assert axis["colorbar"]["x"] != beside()["layout"]["coloraxis"]["colorbar"]["x"]
 
 
-def test_difference_of_the_chosen_pair():
-    figure = beside(4, difference=(3, 1))
-    values = softmax(SCORES[:4])
-    expected = (values[1] - values[3])[~CAUSAL]
-    assert len(figure["data"]) == 5
-    assert np.allclose(figure["data"][-1]["z"][~CAUSAL], expected, atol=1e-4)
-
-
-@pytest.mark.parametrize(("count", "difference"), [(1, True), (3, True), (6, True), (2, False)])
-def test_no_difference_unless_there_are_exactly_two_or_a_pair_is_named(count, difference):
-    figure = beside(count, difference=difference)
+@pytest.mark.parametrize("count", [1, 3, 6])
+def test_no_difference_unless_there_are_exactly_two(count):
+    figure = beside(count)
     assert len(figure["data"]) == count
     assert "coloraxis2" not in figure["layout"]
 
@@ -369,8 +362,6 @@ def test_what_does_not_fit_together_is_named():
         attention_side_by_side(SCORES[0], ["base"], TOKENS, TOKENS)
     with pytest.raises(ValueError, match="1 titles for 2 maps"):
         attention_side_by_side(SCORES[:2], ["base"], TOKENS, TOKENS)
-    with pytest.raises(ValueError, match=r"difference=\(0, 2\): there are maps 0 to 1"):
-        beside(difference=(0, 2))
     with pytest.raises(ValueError, match="2 labels for 1 lists"):
         results_bars(["a", "b"], [[0.1]])
 
@@ -403,8 +394,9 @@ def test_one_dot_for_each_seed_and_a_bar_to_their_mean():
 
 
 def test_results_have_the_colours_of_their_curves():
-    figure = results_bars(["a", "b"], [[1.0], [2.0]], colour_indices=[3, 5])
-    assert [t["marker"]["color"] for t in dots(figure)] == [RUN_COLOURS[3], RUN_COLOURS[5]]
+    names, curves = ["a", "b", "c"], lines(comparison_chart([band(index=i) for i in range(3)]))
+    colours = [t["marker"]["color"] for t in dots(results_bars(names, [[1.0], [2.0], [3.0]]))]
+    assert colours == [line["line"]["color"] for line in curves] == list(RUN_COLOURS[:3])
 
 
 def test_equal_losses_of_several_seeds_are_seen_to_be_several():
@@ -436,13 +428,6 @@ def test_a_result_far_above_chance_is_an_arrow_with_its_number():
     assert dots(figure)[0]["x"].tolist() == pytest.approx([0.5, end])
     assert dots(figure)[0]["marker"]["symbol"] == ["circle", "triangle-right"]
     assert "900" in dots(figure)[0]["text"][1]
-
-
-def test_log_axis_has_no_bars_and_holds_all_dots():
-    figure = results_bars(["a"], [[0.001, 10.0]], chance=CHANCE, log=True)
-    assert not [trace for trace in figure["data"] if trace["type"] == "bar"]
-    low, high = figure["layout"]["xaxis"]["range"]
-    assert low < -3 and high > 1
 
 
 def test_labels_are_shown_as_they_are():

@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from playground.figures.panels import (
+    add_panel,
+    at,
+    cell_axis,
+    colour_axis,
     empty_figure,
+    frame,
+    heatmap,
+    new_figure,
     suffix_of,
 )
 from playground.figures.style import (
@@ -20,11 +27,10 @@ from playground.figures.style import (
     WEIGHTS_SCALE,
     Figure,
     Sizes,
-    base_layout,
     escape,
+    margin,
     nice_limit,
     sizes,
-    token_labels,
 )
 
 STAGES = {
@@ -35,7 +41,7 @@ STAGES = {
 }
 # A mask writes a huge negative number; no score that anyone can see comes near it.
 MASKED_BELOW = -3e4
-MAX_COLUMNS = 4
+ONE_ROW = 4  # so many maps stand in one row, more of them in two
 PRINTED_CELLS = 14
 
 
@@ -65,7 +71,8 @@ def attention_maps(
             "masked" on, since before it these scores exist.
         selected: index of the head to frame.
         titles: one for each map; "head 1" and so on by default.
-        columns: maps in a row, at most; by default 4, or with a height what makes them largest.
+        columns: maps in a row; by default those of one or two rows, or with a height what makes
+            the maps largest.
         width: pixels the figure will about have, for the height and the size of labels.
         height: pixels; by default what square maps of that width need.
     """
@@ -76,52 +83,30 @@ def attention_maps(
     size = sizes(projector)
     names = list(titles) if titles is not None else [f"head {i + 1}" for i in range(heads)]
     grid = _grid(values.shape, columns, width, height, size)
-    layout = base_layout(
+    figure = new_figure(
         _alt(values, gaps, query_tokens, key_tokens, stage, names),
         grid.height,
         projector,
         f"maps {heads} {queries} {keys}",
+        margin=grid.margin,
+        plot_bgcolor=HIDDEN,
+        coloraxis=_colours(values, stage, size),
     )
-    layout |= {
-        "margin": grid.margin,
-        "plot_bgcolor": HIDDEN,
-        "coloraxis": _coloraxis(values, stage, size),
-        "annotations": [],
-        "shapes": [],
-    }
+    layout = figure["layout"]
     if gaps.any():
-        layout["images"] = []
-    data = []
-    for head in range(heads):
-        suffix = suffix_of(head)
-        data.append(_heatmap(values[head], suffix, names[head]))
-        labels = {"label_size": grid.label_size, "labelled": grid.labelled}
-        x_domain, y_domain = grid.domains[head]
-        layout[f"xaxis{suffix}"] = _token_axis(key_tokens, x_domain, f"y{suffix}", **labels)
-        layout[f"yaxis{suffix}"] = _token_axis(
-            query_tokens, y_domain, f"x{suffix}", queries_axis=True, **labels
-        )
-        chosen = head == selected
-        layout["annotations"].append(
-            {
-                "text": f"<b>{escape(names[head])}</b>" if chosen else escape(names[head]),
-                "xref": f"x{suffix} domain",
-                "yref": f"y{suffix} domain",
-                "x": 0.5,
-                "y": 1,
-                "yanchor": "bottom",
-                "showarrow": False,
-                "font": {"size": size.font, "color": TEXT},
-            }
-        )
-        if chosen:
-            layout["shapes"].append(_frame(suffix, size))
-        if gaps[head].any():
-            layout["images"].append(hatch(suffix, queries, keys))
-    label = {"standoff": 2, "font": {"size": size.small}}
-    layout[f"xaxis{grid.bottom_left}"]["title"] = label | {"text": "key"}
-    layout[f"yaxis{grid.bottom_left}"]["title"] = label | {"text": "query"}
-    return {"data": data, "layout": layout}
+        layout["images"] = [hatch(head, queries, keys) for head in range(heads) if gaps[head].any()]
+    for head, (x_domain, y_domain) in enumerate(grid.domains):
+        shared = {"showticklabels": grid.labelled}
+        x, y = _axes(query_tokens, key_tokens, grid.label_size, panel=head, **shared)
+        x["domain"], y["domain"] = x_domain, y_domain
+        add_panel(figure, head, x, y, [_map(values[head], names[head])], title=names[head])
+        if head == selected:
+            layout["annotations"][-1]["text"] = f"<b>{escape(names[head])}</b>"
+            layout["shapes"].append(frame(head, TEXT, size.line))
+    for axis, title in (("x", "key"), ("y", "query")):
+        small = {"text": title, "standoff": 2, "font": {"size": size.small}}
+        layout[f"{axis}axis{suffix_of(grid.bottom_left)}"]["title"] = small
+    return figure
 
 
 def attention_map(
@@ -133,34 +118,35 @@ def attention_map(
     hidden: ArrayLike | None = None,
     title: str = "",
     width: int = 500,
-    height: int | None = None,
+    height: int = 430,
     projector: bool = False,
 ) -> Figure:
     """One map, large: [query, key]; its values are printed where there are few cells.
 
     Args:
-        width: pixels the figure will about have; gives the height where none is said.
+        width: pixels the figure will about have.
         The others are as for `attention_maps`.
     """
     values, gaps = _split(np.asarray(matrix, dtype=np.float32)[None], hidden, stage)
     _, queries, keys = values.shape
     if queries == 0 or keys == 0:
-        return empty_figure("no attention to show", height=height or 240, projector=projector)
+        return empty_figure("no attention to show", height=height, projector=projector)
     size = sizes(projector)
     left, right, top = 4 * size.font, 16, 2 * size.font + 4
     bottom = 3 * size.font + 6 + _bar_height(size)
-    pitch = (min(width, 720) - left - right) / max(queries, keys)
-    height = height or round(min(pitch * queries, 560) + top + bottom)
-    pitch = min(pitch, (height - top - bottom) / queries)
-    layout = base_layout(
+    across, down = min(width, 720) - left - right, height - top - bottom
+    pitch = min(across / max(queries, keys), down / queries)
+    figure = new_figure(
         _alt(values, gaps, query_tokens, key_tokens, stage, [title or "this head"]),
         height,
         projector,
         f"map {queries} {keys}",
+        margin=margin(left, right, top, bottom),
+        plot_bgcolor=HIDDEN,
+        coloraxis=_colours(values, stage, size),
     )
-    label_size = int(min(size.font, max(pitch * 0.85, 7)))
-    labelled = pitch >= 6
-    trace = _heatmap(values[0], "", title or "attention")
+    layout = figure["layout"]
+    trace = _map(values[0], title or "attention")
     if max(queries, keys) <= PRINTED_CELLS:
         digits = ".2f" if stage == "weights" else ".1f"
         trace |= {
@@ -168,20 +154,16 @@ def attention_map(
             "texttemplatefallback": "",
             "textfont": {"size": int(min(size.font, max(pitch * 0.36, 8)))},
         }
-    layout |= {
-        "margin": {"l": left, "r": right, "t": top, "b": bottom},
-        "plot_bgcolor": HIDDEN,
-        "coloraxis": _coloraxis(values, stage, size),
-        "xaxis": _token_axis(key_tokens, [0, 1], "y", label_size, labelled),
-        "yaxis": _token_axis(query_tokens, [0, 1], "x", label_size, labelled, queries_axis=True),
-    }
-    layout["xaxis"]["title"] = {"text": "key: what is looked at", "standoff": 6}
-    layout["yaxis"]["title"] = {"text": "query: who looks", "standoff": 6}
+    label_size = int(min(size.font, max(pitch * 0.85, 7)))
+    x, y = _axes(query_tokens, key_tokens, label_size, showticklabels=pitch >= 6)
+    x["title"] = {"text": "key: what is looked at", "standoff": 6}
+    y["title"] = {"text": "query: who looks", "standoff": 6}
+    add_panel(figure, 0, x, y, [trace])
     if title:
         layout["title"] = {"text": escape(title), "x": 0.5, "font": {"size": size.font}}
     if gaps.any():
-        layout["images"] = [hatch("", queries, keys)]
-    return {"data": [trace], "layout": layout}
+        layout["images"] = [hatch(0, queries, keys)]
+    return figure
 
 
 class _Grid(NamedTuple):
@@ -192,17 +174,16 @@ class _Grid(NamedTuple):
     height: int
     label_size: int
     labelled: bool
-    bottom_left: str
+    bottom_left: int  # the map whose axes are named
 
 
 def _grid(
     shape: tuple[int, ...], columns: int | None, width: int, height: int | None, size: Sizes
 ) -> _Grid:
     heads, queries, keys = shape
-    margin = {"l": 3 * size.font, "r": 8, "t": 2 * size.font}
-    margin["b"] = round(2.5 * size.small) + _bar_height(size)
+    around = margin(3 * size.font, 8, 2 * size.font, 2.5 * size.small + _bar_height(size))
     between, above = 2 * size.small, 2 * size.font + size.small
-    across = max(width - margin["l"] - margin["r"], 200)
+    across = max(width - around["l"] - around["r"], 200)
 
     def slot(columns: int) -> float:
         return (across - between * (columns - 1)) / columns
@@ -218,15 +199,17 @@ def _grid(
     def pitch(columns: int) -> float:
         return min(slot(columns) / keys, tall(columns) / queries)
 
-    down = 0.0 if height is None else max(height - margin["t"] - margin["b"], 40)
-    if columns is None:
-        columns = MAX_COLUMNS if height is None else max(range(1, heads + 1), key=pitch)
+    down = 0.0 if height is None else max(height - around["t"] - around["b"], 40)
+    if columns is None and height is None:
+        columns = heads if heads <= ONE_ROW else -(-heads // 2)
+    elif columns is None:
+        columns = max(range(1, heads + 1), key=pitch)
     columns = min(columns, heads)
     rows = -(-heads // columns)
     wide, high, cell = slot(columns), tall(columns), pitch(columns)
     if height is None:
         down = rows * high + (rows - 1) * above
-        height = round(down + margin["t"] + margin["b"])
+        height = round(down + around["t"] + around["b"])
     row_step = high if rows == 1 else high + min(above, (down - rows * high) / (rows - 1))
     domains = []
     for head in range(heads):
@@ -236,11 +219,11 @@ def _grid(
         domains.append(([x, min(right, 1)], [max(bottom, 0), y]))
     return _Grid(
         domains,
-        margin,
+        around,
         height,
         label_size=int(min(size.small, max(cell * 0.9, 7))),
         labelled=cell >= 6.5,
-        bottom_left="" if rows == 1 else str((rows - 1) * columns + 1),
+        bottom_left=(rows - 1) * columns,
     )
 
 
@@ -264,102 +247,51 @@ def _bar_height(size: Sizes) -> int:
     return 2 * size.small + 26
 
 
-def _coloraxis(values: np.ndarray, stage: str, size: Sizes) -> dict[str, Any]:
-    bar = {
-        "orientation": "h",
-        "x": 0.5,
-        "y": 0,
-        "yref": "container",
-        "yanchor": "bottom",
-        "xpad": 0,
-        "ypad": 2,
-        "lenmode": "pixels",
-        "len": 300,
-        "thickness": 10,
-        "outlinewidth": 0,
-        "title": {"text": STAGES[stage], "side": "top", "font": {"size": size.small}},
-        "tickfont": {"size": size.small},
-    }
+def _colours(values: np.ndarray, stage: str, size: Sizes) -> dict[str, Any]:
     if stage == "weights":
-        bar["dtick"] = 0.25
-        return {"colorscale": WEIGHTS_SCALE, "cmin": 0, "cmax": 1, "colorbar": bar}
+        return colour_axis(WEIGHTS_SCALE, 0, 1, STAGES[stage], size, dtick=0.25)
     seen = values[np.isfinite(values)]
     limit = nice_limit(float(np.abs(seen).max())) if seen.size else 1.0
-    bar["dtick"] = limit / 2
-    return {"colorscale": SCORES_SCALE, "cmin": -limit, "cmax": limit, "colorbar": bar}
+    return colour_axis(SCORES_SCALE, -limit, limit, STAGES[stage], size, dtick=limit / 2)
 
 
-def _heatmap(matrix: np.ndarray, suffix: str, name: str) -> dict[str, Any]:
-    return {
-        "type": "heatmap",
-        "name": escape(name),
-        "z": np.round(matrix.astype(np.float64), 4),
-        "xaxis": f"x{suffix}",
-        "yaxis": f"y{suffix}",
-        "coloraxis": "coloraxis",
-        "xgap": 0.5,
-        "ygap": 0.5,
-        "hovertemplate": "query %{y:d} “%{y}”<br>key %{x:d} “%{x}”<br><b>%{z:.4f}</b>",
-        "hovertemplatefallback": "hidden by the mask",
-    }
+def _map(matrix: np.ndarray, name: str) -> dict[str, Any]:
+    return heatmap(
+        np.round(matrix.astype(np.float64), 4),
+        gap=0.5,
+        name=name,
+        hover="query %{y:d} “%{y}”<br>key %{x:d} “%{x}”<br><b>%{z:.4f}</b>",
+        hovertemplatefallback="hidden by the mask",
+    )
 
 
-def _token_axis(
-    tokens: Sequence[str],
-    domain: list[float],
-    partner: str,
-    label_size: int,
-    labelled: bool,
-    queries_axis: bool = False,
-) -> dict[str, Any]:
-    count = len(tokens)
-    axis = {
-        "domain": domain,
-        "anchor": partner,
-        "range": [count - 0.5, -0.5] if queries_axis else [-0.5, count - 0.5],
-        "labelalias": token_labels(tokens),
-        "tick0": 0,
-        "dtick": 1,
-        "tickangle": 0,
-        "tickfont": {"size": label_size},
-        "showticklabels": labelled,
-        "showgrid": False,
-        "zeroline": False,
-        "ticks": "",
-        "constrain": "domain",
-    }
-    if queries_axis:
-        axis |= {"scaleanchor": partner, "constraintoward": "top"}
-    return axis
+def _axes(
+    query_tokens: Sequence[str],
+    key_tokens: Sequence[str],
+    font: int,
+    panel: int = 0,
+    **more: Any,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Keys from left to right, queries from the top down; cells are square."""
+    more |= {"constrain": "domain"}
+    square = {"scaleanchor": f"x{suffix_of(panel)}", "constraintoward": "top"}
+    x = cell_axis(key_tokens, font, **more)
+    return x, cell_axis(query_tokens, font, downwards=True, **more, **square)
 
 
-def _frame(suffix: str, size: Sizes) -> dict[str, Any]:
-    return {
-        "type": "rect",
-        "xref": f"x{suffix} domain",
-        "yref": f"y{suffix} domain",
-        "x0": 0,
-        "x1": 1,
-        "y0": 0,
-        "y1": 1,
-        "line": {"color": TEXT, "width": size.line},
-    }
-
-
-def hatch(suffix: str, queries: int, keys: int) -> dict[str, Any]:
+def hatch(panel: int, queries: int, keys: int) -> dict[str, Any]:
     """Stripes under the map, seen through the cells that the mask leaves empty."""
-    stripe = max(queries, keys) / 24
+    side = f"{max(queries, keys) / 24:.3f}"
     source = (
         "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' preserveAspectRatio='none' "
-        f"viewBox='0 0 {keys} {queries}'><pattern id='h' width='{stripe:.3f}' height='{stripe:.3f}' "
-        f"patternUnits='userSpaceOnUse'><path d='M0 {stripe:.3f}L{stripe:.3f} 0' stroke='gray' "
-        f"stroke-opacity='.6' stroke-width='{stripe / 8:.3f}'/></pattern>"
+        f"viewBox='0 0 {keys} {queries}'><pattern id='h' width='{side}' height='{side}' "
+        f"patternUnits='userSpaceOnUse'><path d='M0 {side}L{side} 0' stroke='gray' "
+        f"stroke-opacity='.6' stroke-width='{float(side) / 8:.3f}'/></pattern>"
         f"<rect width='{keys}' height='{queries}' fill='url(%23h)'/></svg>"
     )
     return {
         "source": source,
-        "xref": f"x{suffix}",
-        "yref": f"y{suffix}",
+        **at(panel),
         "x": -0.5,
         "y": -0.5,
         "sizex": keys,
@@ -378,7 +310,8 @@ def _alt(
     names: Sequence[str],
 ) -> str:
     heads, queries, keys = values.shape
-    text = f"Attention {STAGES[stage]} of {heads} head{'s' * (heads != 1)}, {queries} queries by {keys} keys."
+    text = f"Attention {STAGES[stage]} of {heads} head{'s' * (heads != 1)}, "
+    text += f"{queries} queries by {keys} keys."
     if gaps.any():
         text += f" The mask hides {int(gaps.sum()) // heads} cells of each map."
     if stage == "weights" and heads <= 8:

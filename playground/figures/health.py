@@ -1,12 +1,17 @@
 """Health of a run: gradients per layer, entropy and largest weight per head, spread of scores."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from playground.figures.panels import (
+    add_panel,
+    axis,
+    line,
+    log_axis,
+    new_figure,
     note,
     reference_label,
     reference_line,
@@ -14,11 +19,8 @@ from playground.figures.panels import (
 )
 from playground.figures.style import (
     RUN_COLOURS,
-    TEXT,
     Figure,
-    base_layout,
     dash,
-    escape,
     finite,
     legend_below,
     run_colour,
@@ -42,21 +44,12 @@ def gradient_chart(
         steps: step of each value.
         series: layer name -> norm at each step, before clipping.
     """
-    data = [
-        _line(i, name, steps, positive(values), projector, "%{y:.3g}")
-        for i, (name, values) in enumerate(series.items())
-    ]
     last = [f"{name} {values[-1]:.2g}" for name, values in series.items() if len(values)]
     alt = "Gradient norm per layer. " + ("Now: " + ", ".join(last) if last else "Nothing yet") + "."
-    layout = _layout(alt, data, width, height, projector, "gradients", steps, total_steps)
-    layout["yaxis"] = {
-        "title": {"text": "gradient norm"},
-        "type": "log",
-        "exponentformat": "power",
-        "dtick": 1,
-        "zeroline": False,
-    }
-    return _or_empty(data, layout, steps)
+    figure = _figure(alt, height, projector, "gradients", series, width, steps)
+    traces = _lines(steps, series, projector, "%{y:.3g}", positive)
+    add_panel(figure, 0, _steps(steps, total_steps), log_axis("gradient norm"), traces)
+    return figure
 
 
 def entropy_chart(
@@ -64,7 +57,6 @@ def entropy_chart(
     entropy: ArrayLike,
     largest: ArrayLike,
     *,
-    labels: Sequence[str] | None = None,
     total_steps: int | None = None,
     width: int = 500,
     height: int = 320,
@@ -76,42 +68,33 @@ def entropy_chart(
         steps: step of each value.
         entropy: [steps, heads], 0 (looks at one key) to 1 (looks at all alike).
         largest: [steps, heads], mean over the queries of the largest weight.
-        labels: one for each head; "head 1" and so on by default.
     """
-    panels = [np.asarray(entropy, dtype=float), np.asarray(largest, dtype=float)]
-    panels = [panel.reshape(len(steps), -1) for panel in panels] if len(steps) else []
-    heads = panels[0].shape[1] if panels else 0
-    names = list(labels) if labels is not None else [f"head {i + 1}" for i in range(heads)]
-    data = []
-    for axes, panel in zip(("", "2"), panels, strict=False):
-        for head in range(heads):
-            line = _line(head, names[head], steps, finite(panel[:, head]), projector, "%{y:.3f}")
-            data.append(line | {"xaxis": f"x{axes}", "yaxis": f"y{axes}", "showlegend": not axes})
-    alt = "Entropy of the attention weights, as a share of its maximum, and mean largest weight."
-    for head in range(heads):
-        alt += f" {names[head]}: {panels[0][-1, head]:.2f} and {panels[1][-1, head]:.2f}."
-    layout = _layout(alt, data, width, height, projector, "entropy", steps, total_steps)
-    size = sizes(projector)
-    layout["margin"]["t"] = 2 * size.font
-    layout["margin"]["l"] = 3 * size.font
-    share = {"range": [-0.02, 1.02], "zeroline": False, "dtick": 0.25}
-    layout["xaxis2"] = layout["xaxis"] | {"domain": [0.55, 1], "anchor": "y2"}
-    layout["xaxis"] |= {"domain": [0, 0.45]}
-    layout |= {"yaxis": share, "yaxis2": share | {"anchor": "x2"}}
-    layout["annotations"] += [
-        {
-            "text": text,
-            "xref": f"x{axes} domain",
-            "yref": f"y{axes} domain",
-            "x": 0,
-            "y": 1,
-            "yanchor": "bottom",
-            "showarrow": False,
-            "font": {"size": size.font, "color": TEXT},
-        }
-        for axes, text in (("", "entropy / its maximum"), ("2", "mean largest weight"))
+    panels = [
+        {f"head {i + 1}": head for i, head in enumerate(np.transpose(values))} if len(steps) else {}
+        for values in (entropy, largest)
     ]
-    return _or_empty(data, layout, steps)
+    alt = "Entropy of the attention weights, as a share of its maximum, and mean largest weight."
+    for name in panels[0]:
+        alt += f" {name}: {panels[0][name][-1]:.2f} and {panels[1][name][-1]:.2f}."
+    figure = _figure(alt, height, projector, "entropy", panels[0], width, steps)
+    size = sizes(projector)
+    figure["layout"]["margin"] |= {"l": 3 * size.font, "t": 2 * size.font}
+    titles = ("entropy / its maximum", "mean largest weight")
+    for i, (title, series, domain) in enumerate(
+        zip(titles, panels, ([0, 0.45], [0.55, 1]), strict=True)
+    ):
+        add_panel(
+            figure,
+            i,
+            _steps(steps, total_steps) | {"domain": domain},
+            axis(range=[-0.02, 1.02], dtick=0.25),
+            (
+                trace | {"showlegend": i == 0}
+                for trace in _lines(steps, series, projector, "%{y:.3f}")
+            ),
+            title=title,
+        )
+    return figure
 
 
 def spread_chart(
@@ -119,7 +102,6 @@ def spread_chart(
     measured: Mapping[str, Sequence[float]],
     theory: float | None = None,
     *,
-    theory_label: str = "theory",
     total_steps: int | None = None,
     width: int = 500,
     height: int = 320,
@@ -132,23 +114,17 @@ def spread_chart(
         measured: layer name -> spread at each step.
         theory: spread at initialisation for q and k of unit variance: √d_k times the scale.
     """
-    data = [
-        _line(i, name, steps, finite(values), projector, "%{y:.3f}")
-        for i, (name, values) in enumerate(measured.items())
-    ]
     now = [f"{name} {values[-1]:.2f}" for name, values in measured.items() if len(values)]
     alt = "Spread of the attention scores. " + ("Now: " + ", ".join(now) if now else "Nothing yet")
-    layout = _layout(alt + ".", data, width, height, projector, "spread", steps, total_steps)
-    layout["yaxis"] = {
-        "title": {"text": "spread of the scores"},
-        "rangemode": "tozero",
-        "zeroline": False,
-    }
+    figure = _figure(alt + ".", height, projector, "spread", measured, width, steps)
+    x, y = _steps(steps, total_steps), axis("spread of the scores", rangemode="tozero")
+    add_panel(figure, 0, x, y, _lines(steps, measured, projector, "%{y:.3f}"))
     if theory is not None:
-        data.append(reference_line(theory, layout["xaxis"]["range"][1], projector))
-        layout["annotations"] = [reference_label(f"{theory_label} {theory:.2f}", theory, projector)]
-        layout["meta"]["alt"] += f" Theory says {theory:.2f} at the start."
-    return _or_empty(data, layout, steps)
+        figure["data"].append(reference_line(theory, x["range"][1], projector))
+        label = reference_label(f"theory {theory:.2f}", theory, projector)
+        figure["layout"]["annotations"] = [label]
+        figure["layout"]["meta"]["alt"] += f" Theory says {theory:.2f} at the start."
+    return figure
 
 
 def positive(values: ArrayLike) -> np.ndarray:
@@ -158,47 +134,49 @@ def positive(values: ArrayLike) -> np.ndarray:
     return numbers
 
 
-def _line(
-    index: int, name: str, steps: Sequence[int], values: ArrayLike, projector: bool, hover: str
-) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines" if len(values) > 1 else "markers",
-        "name": escape(name),
-        "legendgroup": escape(name),
-        "x": list(steps),
-        "y": values,
-        "line": {
-            "color": run_colour(index),
-            "dash": dash(index // len(RUN_COLOURS)),
-            "width": sizes(projector).line,
-        },
-        "marker": {"color": run_colour(index), "size": sizes(projector).marker},
-        "hovertemplate": hover,
-    }
-
-
-def _layout(
+def _figure(
     alt: str,
-    data: Sequence[dict[str, Any]],
-    width: int,
     height: int,
     projector: bool,
     revision: str,
+    names: Iterable[str],
+    width: int,
     steps: Sequence[int],
-    total_steps: int | None,
-) -> dict[str, Any]:
-    names = [[trace["name"]] for trace in data if trace.get("showlegend", True)]
-    return {
-        **base_layout(alt, height, projector, revision),
-        **legend_below(names, width, projector),
-        "hovermode": "x unified",
-        "xaxis": step_axis(max(total_steps or 0, *steps[-1:], 1)),
-        "annotations": [step_label(projector)],
-    }
-
-
-def _or_empty(data: list, layout: dict[str, Any], steps: Sequence[int]) -> Figure:
+) -> Figure:
+    """Figure over the steps with a legend below it."""
+    figure = new_figure(alt, height, projector, revision, hovermode="x unified")
+    figure["layout"] |= legend_below([[name] for name in names], width, projector)
+    figure["layout"]["annotations"].append(step_label(projector))
     if not len(steps):
-        layout["annotations"].append(note("no steps yet"))
-    return {"data": data, "layout": layout}
+        figure["layout"]["annotations"].append(note("no steps yet"))
+    return figure
+
+
+def _steps(steps: Sequence[int], total_steps: int | None) -> dict[str, Any]:
+    return step_axis(max(total_steps or 0, *steps[-1:], 1))
+
+
+def _lines(
+    steps: Sequence[int],
+    series: Mapping[str, ArrayLike],
+    projector: bool,
+    hover: str,
+    shown: Callable[[ArrayLike], np.ndarray] = finite,
+) -> list[dict[str, Any]]:
+    """A line for each series, in its own colour; one step alone is a marker."""
+    size = sizes(projector)
+    return [
+        line(
+            steps,
+            shown(values),
+            run_colour(i),
+            size.line,
+            dash=dash(i // len(RUN_COLOURS)),
+            name=name,
+            hover=hover,
+            mode="lines" if len(steps) > 1 else "markers",
+            marker={"size": size.marker},
+            legendgroup=name,
+        )
+        for i, (name, values) in enumerate(series.items())
+    ]

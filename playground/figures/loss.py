@@ -10,16 +10,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from playground.figures.panels import (
+    add_panel,
+    annotation,
+    axis,
+    line,
+    new_figure,
     note,
     reference_label,
     reference_line,
     step_label,
+    upright,
 )
 from playground.figures.style import (
     TEXT,
     Figure,
     Sizes,
-    base_layout,
     escape,
     finite,
     legend_below,
@@ -97,87 +102,73 @@ def loss_chart(
     """
     size = sizes(projector)
     alone = sum(not curve.ghost for curve in curves) == 1
-    data = [t for curve in curves for t in _curve_traces(curve, alone, show_lr, size)]
+    traces = [t for curve in curves for t in _curve_traces(curve, alone, show_lr, size)]
     last = max([s for c in curves for s in (*c.steps[-1:], *c.val_steps[-1:])], default=0)
     end = max(total_steps or 0, last, 1)
-    lines = _reference_lines(chance, floor)
-    # The thinned lines still have their highest points; the learning rate has an axis of its own.
-    losses = [trace["y"] for trace in data if "yaxis" not in trace]
-    highest = max((float(np.nanmax(y, initial=0)) for y in losses), default=0.0)
-    crowded = not log and highest > CROWDED * max(
-        (value for _, value, _ in lines), default=math.inf
-    )
-    data += [reference_line(value, end, projector) for _, value, _ in lines]
-
-    layout = base_layout(_alt(curves, chance, floor, marks), height, projector, f"loss {log}")
+    lines = reference_levels(chance, floor)
+    labelled = lines
+    if not log and lines:
+        # The thinned lines still have their highest points; the learning rate has its own axis.
+        losses = [trace["y"] for trace in traces if "yaxis" not in trace]
+        highest = max((float(np.nanmax(y, initial=0)) for y in losses), default=0.0)
+        if highest > CROWDED * max(value for _, value in lines):
+            labelled = lines[:1]
     groups: dict[str, list[str]] = {}
-    for trace in data:
-        if trace.get("showlegend", True):
+    for trace in traces:
+        if trace["showlegend"]:
             groups.setdefault(trace["legendgroup"], []).append(trace["name"])
+
+    alt = _alt(curves, chance, floor, marks)
+    figure = new_figure(alt, height, projector, f"loss {log}", hovermode="x unified")
+    layout = figure["layout"]
     layout |= legend_below(list(groups.values()), width, projector)
+    traces += [reference_line(value, end, projector) for _, value in lines]
+    scale = {"type": "log", "dtick": "D2"} if log else {"rangemode": "tozero"}
+    add_panel(figure, 0, step_axis(end), axis("loss (nats)", **scale))
+    figure["data"] += traces
+    layout["shapes"] += [upright(step, size.thin, colour=TEXT) for step, _ in marks]
+    layout["annotations"] += [
+        step_label(projector),
+        *(_level_label(name, value, log, projector) for name, value in labelled),
+        *(_mark_label(i, step, text, end, size) for i, (step, text) in enumerate(marks)),
+    ]
     if marks:
         layout["margin"]["t"] = MARK_ROWS * (size.small + 6)
-    layout |= {
-        "hovermode": "x unified",
-        "xaxis": step_axis(end),
-        "yaxis": {"title": {"text": "loss (nats)"}, "zeroline": False},
-        "shapes": [_mark_line(step, size) for step, _ in marks],
-        "annotations": [step_label(projector)]
-        + [
-            reference_label(label, value, projector, side=side, log=log)
-            for label, value, side in (lines[:1] if crowded else lines)
-        ]
-        + [_mark_label(i, step, text, end, size) for i, (step, text) in enumerate(marks)],
-    }
-    layout["yaxis"] |= {"type": "log", "dtick": "D2"} if log else {"rangemode": "tozero"}
     if show_lr:
         layout["margin"]["r"] = 5 * size.font
-        layout["yaxis2"] = {
-            "title": {"text": "learning rate"},
-            "overlaying": "y",
-            "side": "right",
-            "showgrid": False,
-            "zeroline": False,
-            "rangemode": "tozero",
-            "tickmode": "auto",
-            "tickformat": ".2~e",
-        }
+        layout["yaxis2"] = axis(
+            "learning rate",
+            overlaying="y",
+            side="right",
+            showgrid=False,
+            rangemode="tozero",
+            tickmode="auto",
+            tickformat=".2~e",
+        )
     if not any(len(curve.loss) for curve in curves):
         layout["annotations"].append(note("press Play: the loss appears here"))
-    return {"data": data, "layout": layout}
+    return figure
 
 
 def _curve_traces(curve: Curve, alone: bool, show_lr: bool, size: Sizes) -> list[dict[str, Any]]:
     """Raw loss faint, smoothed loss bold, validation dashed with markers: one colour."""
-    name, colour = escape(curve.label), run_colour(curve.colour_index)
     shown = kept(curve.loss[: len(curve.steps)])
-    smoothed = smooth(curve.loss)
+    steps, smoothed = [curve.steps[i] for i in shown], smooth(curve.loss)
+    opacity = 0.45 if curve.ghost else 1
 
-    def trace(kind: str, x: Sequence, y: Sequence, **style: Any) -> dict[str, Any]:
-        return {
-            "type": "scatter",
-            "mode": "lines",
-            # Hidden lines are remembered by this name when other runs come and go. Plotly puts it
-            # into a CSS selector, so letters and digits only.
-            "uid": f"t{zlib.crc32(f'{curve.label} {curve.colour_index} {kind}'.encode()):08x}",
-            "legendgroup": f"{curve.label} {curve.colour_index}",
-            "name": kind if alone and not curve.ghost else f"{name}, {kind}",
-            "x": list(x),
-            "y": finite(y),
-            "hovertemplate": "%{y:.4f}",
-            "opacity": 0.45 if curve.ghost else 1,
-        } | style
+    def trace(kind: str, x: Sequence, y: Sequence, width: float, **style: Any) -> dict[str, Any]:
+        name = kind if alone and not curve.ghost else f"{curve.label}, {kind}"
+        values = {"name": name, "opacity": opacity, "hover": "%{y:.4f}"}
+        own = {"uid": uid(curve, kind), "legendgroup": f"{curve.label} {curve.colour_index}"}
+        colour = run_colour(curve.colour_index)
+        return line(x, finite(y), colour, width, **own, **(values | style))
 
-    def line(width: float, dash: str = "solid") -> dict[str, Any]:
-        return {"color": colour, "width": width, "dash": dash}
-
-    steps = [curve.steps[i] for i in shown]
     traces = [
         trace(
             "each step",
             steps,
             [curve.loss[i] for i in shown],
-            line=line(size.thin),
+            size.thin,
             opacity=0.15 if curve.ghost else 0.35,
             showlegend=False,
         ),
@@ -185,8 +176,8 @@ def _curve_traces(curve: Curve, alone: bool, show_lr: bool, size: Sizes) -> list
             "smoothed",
             steps,
             [smoothed[i] for i in shown],
-            line=line(size.line * (0.7 if curve.ghost else 1)),
-            name=name,
+            size.line * (0.7 if curve.ghost else 1),
+            name=curve.label,
         ),
     ]
     if len(curve.val_loss):
@@ -195,24 +186,31 @@ def _curve_traces(curve: Curve, alone: bool, show_lr: bool, size: Sizes) -> list
                 "validation",
                 curve.val_steps,
                 curve.val_loss,
-                line=line(size.line * 0.7, "dash"),
+                size.line * 0.7,
+                dash="dash",
                 mode="lines+markers",
-                marker={"color": colour, "size": size.marker},
+                marker={"size": size.marker},
                 showlegend=not curve.ghost,
             )
         )
     if show_lr and len(curve.lr) and not curve.ghost:
-        traces.append(
-            trace(
-                "learning rate",
-                steps,
-                [curve.lr[i] for i in shown],
-                line={"color": TEXT, "width": size.thin, "dash": "dot"},
-                yaxis="y2",
-                hovertemplate="%{y:.3e}",
-            )
-        )
+        rates = [curve.lr[i] for i in shown]
+        rate = trace("learning rate", steps, rates, size.thin, dash="dot", hover="%{y:.3e}")
+        rate["line"]["color"] = TEXT
+        traces.append(rate | {"yaxis": "y2"})
     return traces
+
+
+def uid(curve: Any, kind: str) -> str:
+    """By what the browser knows a line again when other runs come and go, hidden or shown.
+
+    Plotly puts it into a CSS selector, so letters and digits only.
+
+    Args:
+        curve: what has a label and a colour_index.
+        kind: which of its lines.
+    """
+    return f"t{zlib.crc32(f'{curve.label} {curve.colour_index} {kind}'.encode()):08x}"
 
 
 def kept(values: Sequence[float]) -> list[int]:
@@ -229,52 +227,39 @@ def kept(values: Sequence[float]) -> list[int]:
     return sorted(chosen)
 
 
-def _reference_lines(
+def reference_levels(
     chance: tuple[float, float] | None, floor: float | None
-) -> list[tuple[str, float, str]]:
-    """(label, loss, which side of the line the label stands on)."""
-    lines = []
-    if chance is not None:
-        uniform, blind = chance
-        if abs(uniform - blind) < 1e-3 * max(uniform, 1e-9):
-            lines.append((f"chance {blind:.3f}", blind, "bottom"))
-        else:
-            lines.append((f"uniform guess {uniform:.3f}", uniform, "bottom"))
-            lines.append((f"blind guess {blind:.3f}", blind, "top"))
-    if floor is not None:
-        lines.append((f"floor {floor:.3f}", floor, "bottom"))
-    return lines
+) -> list[tuple[str, float]]:
+    """(name, loss) of what a loss is held against, from the highest down; one if both are equal."""
+    levels = [] if floor is None else [("floor", floor)]
+    if chance is None:
+        return levels
+    uniform, blind = chance
+    if abs(uniform - blind) < 1e-3 * max(uniform, 1e-9):
+        return [("chance", blind), *levels]
+    return [("uniform guess", uniform), ("blind guess", blind), *levels]
 
 
-def _mark_line(step: int, size: Sizes) -> dict[str, Any]:
-    return {
-        "type": "line",
-        "xref": "x",
-        "x0": step,
-        "x1": step,
-        "yref": "y domain",
-        "y0": 0,
-        "y1": 1,
-        "line": {"color": TEXT, "width": size.thin, "dash": "dot"},
-    }
+def _level_label(name: str, value: float, log: bool, projector: bool) -> dict[str, Any]:
+    """Below the line of the blind guess, which is close to the uniform guess; else above."""
+    side = "top" if name == "blind guess" else "bottom"
+    return reference_label(f"{name} {value:.3f}", value, projector, side=side, log=log)
 
 
 def _mark_label(index: int, step: int, text: str, end: int, size: Sizes) -> dict[str, Any]:
     """What changed, above the plot, in one of three rows so that neighbours stay apart."""
     left = step < 0.6 * end
-    return {
-        "text": escape(text),
-        "xref": "x",
-        "x": step,
-        "xanchor": "left" if left else "right",
-        "xshift": -3 if left else 3,
-        "yref": "y domain",
-        "y": 1,
-        "yanchor": "bottom",
-        "yshift": (size.small + 5) * (index % MARK_ROWS),
-        "showarrow": False,
-        "font": {"size": size.small, "color": TEXT},
-    }
+    return annotation(
+        escape(text),
+        step,
+        1,
+        size=size.small,
+        yref="y domain",
+        xanchor="left" if left else "right",
+        xshift=-3 if left else 3,
+        yanchor="bottom",
+        yshift=(size.small + 5) * (index % MARK_ROWS),
+    )
 
 
 def _alt(
@@ -296,12 +281,18 @@ def _alt(
                 part += f", validation {curve.val_loss[-1]:.3f}"
             parts.append(part)
     text = "Loss over the training steps. " + ("; ".join(parts) or "Nothing has run yet") + "."
-    if chance is not None:
-        text += (
-            f" A uniform guess has {chance[0]:.3f}, a guess that ignores the input {chance[1]:.3f}."
-        )
-    if floor is not None:
-        text += f" No model can be below {floor:.3f}."
+    text += levels_in_words(chance, floor)
     if marks:
         text += " Changed: " + "; ".join(f"{what} at step {step}" for step, what in marks) + "."
+    return text
+
+
+def levels_in_words(chance: tuple[float, float] | None, floor: float | None) -> str:
+    """What a text alternative says of the reference lines."""
+    text = ""
+    if chance is not None:
+        uniform, blind = chance
+        text += f" A uniform guess has {uniform:.3f}, a guess that ignores the input {blind:.3f}."
+    if floor is not None:
+        text += f" No model can be below {floor:.3f}."
     return text

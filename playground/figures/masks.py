@@ -21,7 +21,6 @@ from playground.figures.panels import (
     points,
     rectangle,
     ring,
-    suffix_of,
 )
 from playground.figures.style import (
     HIDDEN,
@@ -95,7 +94,7 @@ def mask_picture(
             tickvals=list(range(-DECADES, 1)),
             ticktext=["≤ 0.001", "0.01", "0.1", "1"],
         ),
-        images=[hatch(suffix_of(panel), count, count) for panel in (0, 1)],
+        images=[hatch(panel, count, count) for panel in (0, 1)],
     )
     mask, reach = _mask_map(seen, edited), _reach_map(gradient[0])
     for panel, x, y, traces, title in (

@@ -7,7 +7,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from playground.figures.panels import (
+    add_panel,
+    cell_axis,
     empty_figure,
+    heatmap,
+    new_figure,
+    points,
+    rectangle,
 )
 from playground.figures.style import (
     RIGHT,
@@ -17,11 +23,12 @@ from playground.figures.style import (
     WRONG,
     WRONG_MARK,
     Figure,
-    base_layout,
     escape,
+    margin,
     sizes,
-    token_labels,
 )
+
+WIDTH = 1000  # pixels that the figure will about have
 
 
 def prediction_chart(
@@ -30,7 +37,6 @@ def prediction_chart(
     probabilities: ArrayLike,
     targets: Sequence[str],
     *,
-    width: int = 1000,
     projector: bool = False,
 ) -> Figure:
     """One column for each scored position: the wanted token on top, the best guesses under it.
@@ -51,22 +57,20 @@ def prediction_chart(
     size = sizes(projector)
     right = [row[0] == target for row, target in zip(candidates, targets, strict=True)]
     left, top, bottom = 6 * size.font, round(1.8 * size.font), 3 * size.font + 8
-    pitch = (width - left - 16) / positions
+    pitch = (WIDTH - left - 16) / positions
     with_share = pitch >= 2.6 * size.small
     text_size = int(max(min(size.font, pitch * 0.7), 7))
     stacked = pitch < 3 * text_size
     wanted = 1.5 if stacked else 1.2  # height of that row, in rows
     row_height = (2.9 if with_share else 1.9) * size.font
 
-    layout = base_layout(
+    figure = new_figure(
         _alt(inputs, candidates, shares, targets, right),
         round((guesses + wanted) * row_height + top + bottom),
         projector,
         f"predictions {positions} {guesses}",
-    )
-    layout |= {
-        "margin": {"l": left, "r": 16, "t": top, "b": bottom},
-        "title": {
+        margin=margin(left, 16, top, bottom),
+        title={
             "text": f"{sum(right)} of {positions} right",
             "x": 0,
             "xref": "paper",
@@ -75,49 +79,34 @@ def prediction_chart(
             "yanchor": "bottom",
             "font": {"size": size.font},
         },
-        "coloraxis": {"colorscale": WEIGHTS_SCALE, "cmin": 0, "cmax": 1, "showscale": False},
-        "xaxis": {
-            "title": {"text": "token read", "standoff": 4},
-            "range": [-0.5, positions - 0.5],
-            "labelalias": token_labels(inputs),
-            "tickfont": {"size": text_size},
-            "tick0": 0,
-            "dtick": 1,
-            "tickangle": 0,
-            "ticks": "",
-            "showgrid": False,
-            "zeroline": False,
-        },
-        "yaxis": {
-            "range": [guesses - 0.5, -0.5 - wanted],
-            "tickvals": [-0.5 - wanted / 2, *range(guesses)],
-            "ticktext": ["wanted", *(f"guess {k + 1}" for k in range(guesses))],
-            "ticks": "",
-            "showgrid": False,
-            "zeroline": False,
-        },
-        "shapes": [
-            _frame(x, row.index(target), size.line)
-            for x, (row, target) in enumerate(zip(candidates, targets, strict=True))
-            if target in row
-        ],
+    )
+    stroke = {"color": TEXT, "width": size.line}
+    for x, (row, target) in enumerate(zip(candidates, targets, strict=True)):
+        if target in row:
+            y = row.index(target)
+            box = rectangle(x - 0.5, x + 0.5, y - 0.5, y + 0.5, stroke)
+            figure["layout"]["shapes"].append(box)
+    cells = heatmap(
+        np.ascontiguousarray(np.round(shares.T, 4)),
+        colours=(WEIGHTS_SCALE, 0, 1),
+        gap=2 * size.line,
+        name="guesses",
+        hover="position %{x:d}, “%{text}”<br><b>%{z:.2%}</b><extra></extra>",
+        text=[[escape(candidates[x][k]) for x in range(positions)] for k in range(guesses)],
+        texttemplate="%{text}<br>%{z:.0%}" if with_share else "%{text}",
+        textfont={"size": text_size},
+    )
+    middle = -0.5 - wanted / 2  # of the row of the wanted tokens
+    rows = {
+        "range": [guesses - 0.5, -0.5 - wanted],
+        "tickvals": [middle, *range(guesses)],
+        "ticktext": ["wanted", *(f"guess {k + 1}" for k in range(guesses))],
+        "showgrid": False,
     }
-    cells = {
-        "type": "heatmap",
-        "name": "guesses",
-        "z": np.ascontiguousarray(np.round(shares.T, 4)),
-        "text": [[escape(candidates[x][k]) for x in range(positions)] for k in range(guesses)],
-        "texttemplate": "%{text}<br>%{z:.0%}" if with_share else "%{text}",
-        "textfont": {"size": text_size},
-        "coloraxis": "coloraxis",
-        "xgap": 2 * size.line,
-        "ygap": 2 * size.line,
-        "hovertemplate": "position %{x:d}, “%{text}”<br><b>%{z:.2%}</b><extra></extra>",
-    }
-    return {
-        "data": [cells, _verdicts(targets, right, -0.5 - wanted / 2, text_size, stacked)],
-        "layout": layout,
-    }
+    columns = cell_axis(inputs, text_size, title={"text": "token read"})
+    verdicts = _verdicts(targets, right, middle, text_size, stacked)
+    add_panel(figure, 0, columns, rows, [cells, verdicts])
+    return figure
 
 
 def _verdicts(
@@ -125,31 +114,12 @@ def _verdicts(
 ) -> dict[str, Any]:
     """The wanted tokens, each with ✓ or ✗ (below it where columns are narrow)."""
     between = "<br>" if stacked else " "
-    return {
-        "type": "scatter",
-        "name": "wanted",
-        "mode": "text",
-        "x": list(range(len(targets))),
-        "y": [y] * len(targets),
-        "text": [
-            f"<b>{escape(target)}</b>{between}{RIGHT_MARK if good else WRONG_MARK}"
-            for target, good in zip(targets, right, strict=True)
-        ],
-        "textfont": {"size": text_size, "color": [RIGHT if good else WRONG for good in right]},
-        "hoverinfo": "skip",
-        "showlegend": False,
-    }
-
-
-def _frame(x: int, y: int, width: float) -> dict[str, Any]:
-    return {
-        "type": "rect",
-        "x0": x - 0.5,
-        "x1": x + 0.5,
-        "y0": y - 0.5,
-        "y1": y + 0.5,
-        "line": {"color": TEXT, "width": width},
-    }
+    texts = [
+        f"<b>{escape(target)}</b>{between}{RIGHT_MARK if good else WRONG_MARK}"
+        for target, good in zip(targets, right, strict=True)
+    ]
+    font = {"size": text_size, "color": [RIGHT if good else WRONG for good in right]}
+    return points(range(len(texts)), [y] * len(texts), {}, mode="text", text=texts, textfont=font)
 
 
 def _alt(
