@@ -649,13 +649,19 @@ class Comparison:
             return ()
         return tuple(
             Series(
-                label, spec, self.seeds, tuple(self._run(spec, seed).view() for seed in self.seeds)
+                label,
+                spec,
+                self.seeds,
+                tuple(self.run_of(spec, seed).view() for seed in self.seeds),
             )
             for label, spec in zip(self.lineup.labels, self.lineup.specs, strict=True)
         )
 
-    def _run(self, spec: Spec, seed: int) -> Run:
-        return self._runs[_key(replace(spec, training=replace(spec.training, seed=seed)))]
+    def run_of(self, spec: Spec, seed: int | None = None) -> Run | None:
+        """The run of a spec, on another seed than its own if one is given; None: there is none."""
+        if seed is not None:
+            spec = replace(spec, training=replace(spec.training, seed=seed))
+        return self._runs.get(_key(spec))
 
     def all_runs(self) -> list[Run]:
         return list(self._runs.values())

@@ -19,7 +19,6 @@ from playground.figures import comparison_chart
 from playground.glossary import explain
 from playground.pages import IDEAS
 from playground.panels import references
-from playground.saved_run import load
 from playground.view import LAST, View
 from playground.visitor import bench as my_bench
 from playground.visitor import start_runs
@@ -259,14 +258,17 @@ def at_rest(name: str, view: View | None, measure: Callable[[Trainer], Found]) -
     kept = st.session_state.setdefault(f"{name} measured", {})
     now = (view.spec, len(view.loss))
     if now not in kept:
-        run = next((run for run in trial(name).all_runs() if run.view().spec == view.spec), None)
+        run = trial(name).run_of(view.spec)
         if run is None:
             return None
-        try:
-            kept[now] = measure(load(run.checkpoint().result(PATIENCE)).trainer)
-        except (TimeoutError, ValueError):
-            return None
-    return kept[now]
+        kept[now] = run.ask(measure)
+    try:
+        return kept[now].result(PATIENCE)
+    except TimeoutError:  # its worker is still on it
+        return None
+    except ValueError:
+        del kept[now]
+        return None
 
 
 def _start(name: str, lineup: LineUp) -> None:

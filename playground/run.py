@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from core.device import Device
 from core.tasks import Batch
@@ -23,6 +23,7 @@ from playground.view import Record, Status, View
 from playground.watch import Watch
 
 log = logging.getLogger(__name__)
+Answer = TypeVar("Answer")
 
 SLICE = 0.04  # seconds a run trains before the next one gets its turn
 
@@ -72,15 +73,15 @@ class Run:
 
     def pause(self) -> None:
         """Train no further than the step that is being made."""
-        self._ask(self._do_pause)
+        self._halt(self._do_pause)
 
     def step_once(self) -> None:
         """Pause, and make one step."""
-        self._ask(self._do_step)
+        self._halt(self._do_step)
 
     def stop(self) -> None:
         """End the run within one step. What was learnt can still be looked at and saved."""
-        self._ask(self._do_stop)
+        self._halt(self._do_stop)
 
     def change(self, **hot: Any) -> None:
         """Turn hot knobs; in force from the next step on.
@@ -107,22 +108,32 @@ class Run:
             self._spec = replace(self._spec, probe=probe)
             self._post(partial(self._do_show, batch))
 
+    def ask(self, question: Callable[[Trainer], Answer]) -> "Future[Answer]":
+        """What the worker finds of the live model between two steps.
+
+        Args:
+            question: is asked in the worker's thread, and leaves the trainer as it is.
+
+        The future raises what the question raises, and ValueError where there is no model.
+        """
+        future: Future[Answer] = Future()
+        with self._lock:
+            if self._freed:
+                future.set_exception(_gone())
+            self._post(partial(self._do_answer, question, future))
+        return future
+
     def checkpoint(self) -> "Future[bytes]":
         """The run as it is between two steps, as a file's bytes.
 
         The future raises ValueError where there is nothing to save.
         """
-        future: Future[bytes] = Future()
-        with self._lock:
-            if self._freed:
-                future.set_exception(_gone())
-            self._post(partial(self._do_checkpoint, future))
-        return future
+        return self.ask(lambda trainer: save(trainer, self.record, self.started))
 
     def free(self) -> None:
         """End the run for good, within one step; its model is forgotten."""
         with self._lock:
-            self._ask(self._do_free)
+            self._halt(self._do_free)
             self._freed = True
 
     @property
@@ -151,7 +162,7 @@ class Run:
         # A run that is asked to pause still runs until it has paused.
         return Status.RUNNING if self in self._schedule.active else Status.PAUSED
 
-    def _ask(self, request: Callable[[], None]) -> None:
+    def _halt(self, request: Callable[[], None]) -> None:
         """Post what ends the wish to train."""
         with self._lock:
             self.wish = False
@@ -162,6 +173,10 @@ class Run:
             self.events += 1
             self.posts.append(request)
             self._schedule.call(self)
+
+    def admitted(self) -> None:
+        """The schedule lets it train from now on."""
+        self.record.forget_speed()
 
     # --- for the worker that holds the run ------------------------------------------------
 
@@ -273,11 +288,11 @@ class Run:
         if self._trainer is not None:
             self._publish(glance(self._trainer, probe, self.record.last))
 
-    def _do_checkpoint(self, future: "Future[bytes]") -> None:
+    def _do_answer(self, question: Callable[[Trainer], Answer], future: "Future[Answer]") -> None:
         try:
             if self._trainer is None:
                 raise _gone()
-            future.set_result(save(self._trainer, self.record, self.started))
+            future.set_result(question(self._trainer))
         except Exception as error:
             future.set_exception(error)
 
@@ -288,4 +303,4 @@ class Run:
 
 
 def _gone() -> ValueError:
-    return ValueError("this run is no longer in memory: there is nothing to save")
+    return ValueError("this run is no longer in memory: there is nothing to save or to measure")

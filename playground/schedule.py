@@ -2,17 +2,26 @@
 
 import threading
 from collections import deque
+from collections.abc import Collection
 from enum import Enum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from playground.run import Run
+from typing import Any, Protocol
 
 
 class Seat(Enum):
     """Where a run is."""
 
     IDLE, IN_LINE, WITH_WORKER = range(3)
+
+
+class Job(Protocol):
+    """What is known here of a run."""
+
+    seat: Seat
+    posts: Collection[Any]  # requests that wait for a worker
+    events: int  # changes of state so far
+
+    def admitted(self) -> None:
+        """It trains from now on."""
 
 
 class Schedule:
@@ -24,15 +33,15 @@ class Schedule:
     def __init__(self, max_active: int) -> None:
         self.max_active = max_active
         self.lock = threading.Condition(threading.RLock())
-        self.active: set[Run] = set()  # runs that train
-        self._queue: list[Run] = []  # runs that wait until they may
-        self._line: deque[Run] = deque()  # next one first
+        self.active: set[Job] = set()  # runs that train
+        self._queue: list[Job] = []  # runs that wait until they may
+        self._line: deque[Job] = deque()  # next one first
 
-    def place(self, run: "Run") -> int | None:
+    def place(self, run: Job) -> int | None:
         """Its place in the queue: 1 is next, None is not waiting."""
         return self._queue.index(run) + 1 if run in self._queue else None
 
-    def admit(self, run: "Run") -> None:
+    def admit(self, run: Job) -> None:
         """Let a run train, or put it at the end of the queue."""
         if run in self.active or run in self._queue:
             return
@@ -41,11 +50,11 @@ class Schedule:
             self._queue.append(run)
             return
         self.active.add(run)
-        run.record.forget_speed()
+        run.admitted()
         if run.seat is Seat.IDLE:
             self._seat(run)
 
-    def withdraw(self, run: "Run") -> None:
+    def withdraw(self, run: Job) -> None:
         """Let a run train no longer, and the next one of the queue instead."""
         run.events += 1
         self.active.discard(run)
@@ -56,14 +65,14 @@ class Schedule:
         while self._queue and len(self.active) < self.max_active:
             self.admit(self._queue.pop(0))
 
-    def call(self, run: "Run") -> None:
+    def call(self, run: Job) -> None:
         """A request waits: it is served next, before others train on."""
         if run.seat is Seat.IN_LINE:
             self._line.remove(run)
         if run.seat is not Seat.WITH_WORKER:
             self._seat(run, first=True)
 
-    def take(self) -> "Run | None":
+    def take(self) -> Job | None:
         """The run whose turn it is, now with the caller."""
         if not self._line:
             return None
@@ -71,7 +80,7 @@ class Schedule:
         run.seat = Seat.WITH_WORKER
         return run
 
-    def hand_back(self, run: "Run") -> None:
+    def hand_back(self, run: Job) -> None:
         """After its turn a run goes to the end of the line, if it has more to do."""
         run.seat = Seat.IDLE
         if run.posts or run in self.active:
@@ -79,7 +88,7 @@ class Schedule:
             run.seat = Seat.IN_LINE
             self._line.append(run)
 
-    def _seat(self, run: "Run", first: bool = False) -> None:
+    def _seat(self, run: Job, first: bool = False) -> None:
         run.seat = Seat.IN_LINE
         (self._line.appendleft if first else self._line.append)(run)
         self.lock.notify()

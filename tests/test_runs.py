@@ -296,6 +296,31 @@ def test_a_checkpoint_is_the_run_between_two_steps(runs):
         run.checkpoint().result(timeout=60)
 
 
+def test_a_question_is_answered_of_the_live_model_between_two_steps(runs):
+    spec = spec_for(steps=FOREVER)
+    run = runs.start("ann", spec)
+    wait(lambda: len(run.view().loss) > 3)
+    answers = [run.ask(lambda trainer: (trainer.step_count, trainer.evaluate().loss)) for _ in "ab"]
+    (step, loss), (later, _) = (answer.result(timeout=60) for answer in answers)
+    assert 3 < step <= later
+    alone = Trainer(spec.model, spec.task, spec.training)
+    while alone.step_count < step:
+        alone.step()
+    assert alone.evaluate().loss == loss
+    wait(lambda: len(run.view().loss) > later)
+    assert run.view().status is Status.RUNNING, "it trains on"
+
+
+def test_a_question_that_fails_fails_alone(runs):
+    run = runs.start("ann", spec_for(steps=8))
+    with pytest.raises(ZeroDivisionError):
+        run.ask(lambda trainer: 1 / 0).result(timeout=60)
+    assert rest(run).status is Status.DONE
+    runs.discard(run)
+    with pytest.raises(ValueError, match="no longer in memory"):
+        run.ask(lambda trainer: trainer.step_count).result(timeout=60)
+
+
 # --- what goes wrong ----------------------------------------------------------------------
 
 
