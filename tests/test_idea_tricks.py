@@ -1,4 +1,4 @@
-"""The tricks of training: what is measured of each, against the trainer, autograd and arithmetic."""
+"""The tricks of training: what is measured, against the trainer, autograd and arithmetic."""
 
 import math
 from dataclasses import replace
@@ -17,7 +17,6 @@ from core.train import Trainer, cross_entropy
 from playground.figures.style import alt_text
 from playground.figures.tricks import (
     REACH,
-    NumberType,
     clip_picture,
     norm_history,
     precision_picture,
@@ -303,17 +302,17 @@ def test_the_bars_of_the_tables_add_up():
 
 
 def test_number_types_lie_below_the_numbers_that_must_fit_into_them():
-    types = [
-        NumberType("wide", 1e38, 1e-38, 1e-45, 1e-7),
-        NumberType("narrow", 6e4, 6e-5, 6e-8, 1e-3),
-    ]
+    types = {
+        "wide": tricks.NumberFormat(1e38, 1e-38, 1e-45, 1e-7),
+        "narrow": tricks.NumberFormat(6e4, 6e-5, 6e-8, 1e-3),
+    }
     figure = precision_picture(types, np.array([-3.2, -3.3, -9.2]))
     histogram, *bars = figure["data"]
     assert float(np.sum(histogram["y"])) == pytest.approx(1)
     assert float(np.asarray(histogram["x"])[np.argmax(histogram["y"])]) == pytest.approx(
         -3, abs=0.5
     )
-    for t, (faint, full) in zip(types, (bars[:2], bars[2:]), strict=True):
+    for t, (faint, full) in zip(types.values(), (bars[:2], bars[2:]), strict=True):
         assert faint["base"][0] == pytest.approx(math.log10(t.smallest))
         assert full["base"][0] == pytest.approx(math.log10(t.normal))
         assert full["base"][0] + full["x"][0] == pytest.approx(math.log10(t.largest))

@@ -1,4 +1,4 @@
-"""What matters when training: warmup, clipping, tying and precision, each with its measured effect."""
+"""What matters when training: warmup, clipping, tying and precision, each with what it does."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,8 +13,8 @@ from core.train import Trainer
 from playground import lesson
 from playground.comparison import Change, Series, line_up
 from playground.components import live_plot
+from playground.figures.style import Figure
 from playground.figures.tricks import (
-    NumberType,
     clip_picture,
     norm_history,
     precision_picture,
@@ -139,18 +139,9 @@ LOSS_SCALE = Knob(
 )
 
 
-def picture(figure) -> None:
+def picture(figure: Figure) -> None:
     """The main picture."""
     live_plot(figure, key="tricks_picture")
-
-
-def over(line: Series) -> bool:
-    return line.views[0].status.conclusive
-
-
-def loss_of(line: Series) -> float:
-    """The loss that a run reached; infinite where it diverged."""
-    return line.views[0].reached()
 
 
 def train(
@@ -178,9 +169,10 @@ def train(
         runs = dict(zip(names, series, strict=False))
         if after is not None:
             after(runs)
-        if all(over(line) for line in series):
+        views = {name: line.views[0] for name, line in runs.items()}
+        if all(view.status.conclusive for view in views.values()):
             chance = references(base.task, base.model.architecture)[0].blind
-            st.markdown(conclude({name: loss_of(line) for name, line in runs.items()}, chance))
+            st.markdown(conclude({name: view.reached() for name, view in views.items()}, chance))
             st.caption("One seed each is no proof: take it over several seeds.")
 
     lesson.training(f"tricks_{which}", question, found, names, after=below)
@@ -193,7 +185,9 @@ def percent(share: float) -> str:
     """A share; what is 0 is called none, and a small one is not."""
     if share == 0:
         return "none"
-    return "< 0.01%" if share < 1e-4 else f"{share:.0%}" if share >= 0.1 else f"{100 * share:.2g}%"
+    if share < 1e-4:
+        return "< 0.01%"
+    return f"{share:.0%}" if share >= 0.1 else f"{100 * share:.2g}%"
 
 
 def kept(found: tricks.Gradients) -> str:
@@ -205,7 +199,7 @@ def kept(found: tricks.Gradients) -> str:
 def latex(x: float) -> str:
     """A number for a formula: 0.01, 65{,}504 or 6·10⁻⁸."""
     if 1e-3 <= abs(x) < 1e6:
-        return f"{x:,.3g}".replace(",", "{,}") if abs(x) < 1000 else f"{x:,.0f}".replace(",", "{,}")
+        return lesson.tex(f"{x:.3g}" if abs(x) < 1000 else f"{x:,.0f}")
     mantissa, _, power = f"{x:.2e}".partition("e")
     return lesson.tex(f"{float(mantissa):g}e{power}")
 
@@ -222,25 +216,22 @@ def warmup() -> None:
     flat = TrainConfig(lr=peak, steps=steps)
     mine = replace(flat, warmup=length, schedule=decay)
     rates = tricks.schedule(mine)
-    rise = (
-        f"The learning rate rises from {rates[0]:.2g} to {peak:g} over {length} of {steps} steps"
-        if length
-        else f"The first update already has the peak learning rate, {peak:g}"
-    )
-    end = f", and then falls to {rates[-1]:.2g}." if decay == "cosine" else ", and then stays."
-    st.markdown(explain(rise + end), unsafe_allow_html=True)
-    names = [
-        "post-norm, from the first step",
-        "post-norm, this schedule",
-        "pre-norm, from the first step",
-    ]
-    lines = {names[0]: tricks.schedule(flat)}
+    said = f"The first update already has the peak learning rate, {peak:g}"
+    if length:
+        said = f"The learning rate rises from {rates[0]:.2g} to {peak:g} over {length} of "
+        said += f"{steps} steps"
+    said += f", and then falls to {rates[-1]:.2g}." if decay == "cosine" else ", and then stays."
+    st.markdown(explain(said), unsafe_allow_html=True)
+    flat_name, mine_name = "post-norm, from the first step", "post-norm, this schedule"
+    pre_name = "pre-norm, from the first step"
+    lines = {flat_name: tricks.schedule(flat)}
     if mine != flat:
-        lines[names[1]] = rates
+        lines[mine_name] = rates
     picture(schedule_picture(lines, total_steps=steps, **lesson.tall(300, 400)))
     then = r"0.1 + 0.9\,\tfrac{1 + \cos \pi p}{2}" if decay == "cosine" else "1"
     lesson.formula(
-        rf"\eta_i = \eta_{{max}}\cdot\begin{{cases}}\frac{{i + 1}}{{w + 1}} & i < w\\ {then} & i \ge w\end{{cases}}",
+        r"\eta_i = \eta_{max}\cdot\begin{cases}\frac{i + 1}{w + 1} & i < w\\ "
+        rf"{then} & i \ge w\end{{cases}}",
         rf"\eta_0 = {latex(rates[0])},\quad \eta_{{{steps - 1}}} = {latex(rates[-1])}",
     )
     lesson.source(learning_rate, cosine)
@@ -255,21 +246,22 @@ def warmup() -> None:
             live_plot(figure, key="tricks_rates")
 
     change = tuple(
-        (name, value)
-        for name, value in (("warmup", length), ("schedule", decay))
-        if value != getattr(flat, name)
+        (name, getattr(mine, name))
+        for name in ("warmup", "schedule")
+        if getattr(mine, name) != getattr(flat, name)
     )
     train(
         "warmup",
-        f"Six blocks learn to reverse ten symbols at a peak of {peak:g}: with LayerNorm after each sub-layer (post-norm, as in "
-        "the paper) from the first step and with this schedule, and with LayerNorm before each sub-layer (pre-norm) from the "
-        "first step. Below the loss stands the learning rate of each step. Is the warmup needed? And at 0.003?",
+        f"Six blocks learn to reverse ten symbols at a peak of {peak:g}: with LayerNorm after each "
+        "sub-layer (post-norm, as in the paper) from the first step and with this schedule, and "
+        "with LayerNorm before each sub-layer (pre-norm) from the first step. Below the loss "
+        "stands the learning rate of each step. Is the warmup needed? And at 0.003?",
         base,
-        [(names[1], change), (names[2], (("norm", "pre"),))],
-        names[0],
+        [(mine_name, change), (pre_name, (("norm", "pre"),))],
+        flat_name,
         rates_below,
         conclude=lambda loss, chance: tricks.after_warmup(
-            loss[names[0]], loss.get(names[1]), loss[names[2]], chance
+            loss[flat_name], loss.get(mine_name), loss[pre_name], chance
         ),
     )
 
@@ -284,11 +276,15 @@ def clipping() -> None:
     factor = tricks.clip_factor(longest, clip)
     if factor < 1:
         said = (
-            f"The gradients of the untrained model are {min(found.before):.2g} to {longest:.2g} long. Clipping at {clip:g} "
-            f"keeps their direction and {factor:.1%} of the longest one's length."
+            f"The gradients of the untrained model are {min(found.before):.2g} to {longest:.2g} "
+            f"long. Clipping at {clip:g} keeps their direction and {factor:.1%} of the longest "
+            "one's length."
         )
     else:
-        said = f"The gradients of the untrained model are at most {longest:.2g} long: clipping at {clip:g} leaves them as they are."
+        said = (
+            f"The gradients of the untrained model are at most {longest:.2g} long: clipping at "
+            f"{clip:g} leaves them as they are."
+        )
     st.markdown(explain(said), unsafe_allow_html=True)
     picture(clip_picture(clip, found.before, found.after, **lesson.tall(330, 430)))
     lesson.formula(
@@ -298,7 +294,7 @@ def clipping() -> None:
     lesson.source(Trainer._norms, Trainer._update)
     task, model = tricks.clipping_model(norm)
     training = TrainConfig(optimizer=optimizer, lr=rate, clip=None, steps=200)
-    clipped = f"clipped at {clip:g}"
+    plain, clipped = "as they are", f"clipped at {clip:g}"
 
     def norms_below(series: dict[str, Series]) -> None:
         norms = {name: line.views[0].grad_norm for name, line in series.items()}
@@ -309,25 +305,24 @@ def clipping() -> None:
                 norms, clip, shares, total_steps=200, width=760, **lesson.tall(300, 400)
             )
             live_plot(figure, key="tricks_norms")
-        with right:
-            if len(norms.get(clipped, ())):
-                st.metric(
-                    "Steps clipped",
-                    f"{shares[clipped]:.0%}",
-                    help=f"Share of the steps of the run {clipped} whose gradient was longer, before clipping.",
-                )
+        if len(norms.get(clipped, ())):
+            right.metric(
+                "Steps clipped",
+                f"{shares[clipped]:.0%}",
+                help=f"Share of the steps of the run {clipped} whose gradient was longer, before "
+                "clipping.",
+            )
 
     train(
         "clipping",
-        "The same model, used as it is and with clipping. Below the loss stands the gradient norm of each step, before "
-        "clipping, and the threshold. Then take `adamw`: does it still make a difference? Then `post`: are there still steps to clip?",
+        "The same model, used as it is and with clipping. Below the loss stands the gradient norm "
+        "of each step, before clipping, and the threshold. Then take `adamw`: does it still make a "
+        "difference? Then `post`: are there still steps to clip?",
         Spec(model, task, training),
         [(clipped, (("clip", clip),))],
-        "as they are",
+        plain,
         norms_below,
-        conclude=lambda loss, chance: tricks.after_clipping(
-            loss["as they are"], loss[clipped], chance
-        ),
+        conclude=lambda loss, chance: tricks.after_clipping(loss[plain], loss[clipped], chance),
     )
 
 
@@ -341,14 +336,15 @@ def tying() -> None:
     )
     before, after = sum(two.values()), sum(one.values())
     saved = (before - after) / before
-    said = f"One table for input and output saves {before - after:,} of {before:,} parameters, {saved:.1%}."
-    if saved < FEW:
-        said += " At this vocabulary that is hardly worth the trouble."
-    st.markdown(said)
+    st.markdown(
+        f"One table for input and output saves {before - after:,} of {before:,} parameters, "
+        f"{saved:.1%}."
+        + (" At this vocabulary that is hardly worth the trouble." if saved < FEW else "")
+    )
     picture(tying_picture(two, one, **lesson.tall(300, 390)))
     lesson.formula(
         r"\mathrm{logits} = x\,E^{\top}, \qquad V \cdot d_{model}",
-        rf"= {vocabulary} \cdot {width} = {before - after:,}".replace(",", "{,}"),
+        rf"= {vocabulary} \cdot {width} = {lesson.tex(f'{before - after:,}')}",
     )
     lesson.source(Transformer.build)
     name = TASK.draw()
@@ -357,17 +353,14 @@ def tying() -> None:
     base = Spec(ModelConfig.for_task(task), task, TrainConfig(steps=steps))
 
     def sizes_below(series: dict[str, Series]) -> None:
-        st.markdown(
-            ", ".join(
-                f"**{name}** {line.spec.model.n_parameters:,} parameters"
-                for name, line in series.items()
-            )
-        )
+        counts = {name: line.spec.model.n_parameters for name, line in series.items()}
+        st.markdown(", ".join(f"**{name}** {n:,} parameters" for name, n in counts.items()))
 
     train(
         "tying",
-        f"The default model (d_model 64, two blocks, vocabulary {task.vocab_size}) with two tables and with one. "
-        "The table is one parameter then: it gets the gradients of both its uses. Does the loss mind?",
+        f"The default model (d_model 64, two blocks, vocabulary {task.vocab_size}) with two tables "
+        "and with one. The table is one parameter then: it gets the gradients of both its uses. "
+        "Does the loss mind?",
         base,
         [("one table", (("tie_embeddings", True),))],
         "two tables",
@@ -383,6 +376,7 @@ def tying() -> None:
 
 def precision() -> None:
     device = RUNS.device
+    device_name = device.words.partition(":")[0]
     with lesson.row():
         width = SIZE.draw()
         scale = LOSS_SCALE.draw()
@@ -391,7 +385,8 @@ def precision() -> None:
             key="tricks_measure",
             type="primary",
             icon=":material/timer:",
-            help=f"Time real training steps in every precision, in turns, on {device.words.partition(':')[0]}: a few seconds.",
+            help="Time real training steps in every precision, in turns, on "
+            f"{device_name}: a few seconds.",
         )
     found = tricks.gradients(width, float(scale))
     if asked:
@@ -399,28 +394,29 @@ def precision() -> None:
             busy = RUNS.active()
             st.session_state["tricks times"] = (width, tricks.race(width, device), busy)
     st.markdown(
-        f"fp16 would round {percent(found.lost['fp16'])} of these gradients to 0, leave {percent(found.blurred['fp16'])} with fewer "
-        f"digits and make {percent(found.overflown['fp16'])} infinite. bf16 has the range of fp32 and {kept(found)}, but it "
-        "holds only two to three digits of any number."
+        f"fp16 would round {percent(found.lost['fp16'])} of these gradients to 0, leave "
+        f"{percent(found.blurred['fp16'])} with fewer digits and make "
+        f"{percent(found.overflown['fp16'])} infinite. bf16 has the range of fp32 and "
+        f"{kept(found)}, but it holds only two to three digits of any number."
     )
-    types = []
-    for name in ("fp32", "bf16", "fp16"):
-        about = tricks.number_format(name)
-        types.append(NumberType(name, about.largest, about.normal, about.smallest, about.eps))
+    types = {name: tricks.number_format(name) for name in ("fp32", "bf16", "fp16")}
     picture(precision_picture(types, found.exponents, **lesson.tall(330, 430)))
-    timed(width, device)
-    half = tricks.number_format("fp16")
+    timed(width, device_name)
+    half = types["fp16"]
     lesson.formula(
         r"\nabla(s\,L) = s\,\nabla L,",
-        rf"s = {latex(scale)}:\; \text{{median }} {latex(10**found.median)},\quad \text{{fp16: }} 2^{{-24}} = {latex(half.smallest)} \text{{ to }} {latex(half.largest)},\; 1 + 2^{{-10}}",
+        rf"s = {latex(scale)}:\; \text{{median }} {latex(10**found.median)},\quad "
+        rf"\text{{fp16: }} 2^{{-24}} = {latex(half.smallest)} \text{{ to }} {latex(half.largest)},"
+        r"\; 1 + 2^{-10}",
     )
     lesson.source(Trainer._backward, Trainer._finite)
     task, model = tricks.precision_model(64)
     others = [(name, (("precision", name),)) for name in ("bf16", "fp16")]
     train(
         "precision",
-        "The default model in each precision that this device offers, from the same numbers on the same batches. Weights and "
-        "optimiser stay in fp32, only the matrix products are shorter: that is the mixture. Does the loss mind?",
+        "The default model in each precision that this device offers, from the same numbers on the "
+        "same batches. Weights and optimiser stay in fp32, only the matrix products are shorter: "
+        "that is the mixture. Does the loss mind?",
         Spec(model, task, TrainConfig(steps=150)),
         others,
         "fp32",
@@ -431,12 +427,12 @@ def precision() -> None:
             st.caption(f"{name}: {refusal}.")
 
 
-def timed(width: int, device) -> None:
+def timed(width: int, device_name: str) -> None:
     """The times that were measured, and what they say about "a free 2×"."""
     known = st.session_state.get("tricks times")
     if known is None:
         st.markdown(
-            f"**How fast is it?** Not measured yet on this device ({device.words.partition(':')[0]}): press Measure."
+            f"**How fast is it?** Not measured yet on this device ({device_name}): press Measure."
         )
         return
     measured, times, busy = known
@@ -447,8 +443,8 @@ def timed(width: int, device) -> None:
     ratios = {n: ms / milliseconds["fp32"] for n, ms in milliseconds.items() if n != "fp32"}
     said = [f"{name} {speed(ratio)}" for name, ratio in ratios.items()]
     st.markdown(
-        f"**Measured** at d_model {measured} on {device.words.partition(':')[0]}, the fastest of {times['fp32'].steps} steps each: "
-        f"{', '.join(said) or 'fp32 only'}."
+        f"**Measured** at d_model {measured} on {device_name}, the fastest of "
+        f"{times['fp32'].steps} steps each: {', '.join(said) or 'fp32 only'}."
         + (f" {busy} other runs trained meanwhile, so read the ratios." if busy else "")
         + (f" You have chosen d_model {width} since: measure again." if measured != width else "")
     )
@@ -467,7 +463,8 @@ def speed(ratio: float) -> str:
 CLAIMS = {
     "Warmup": (
         warmup,
-        "Start with a low learning rate, let it rise, then let it fall: without a warmup training breaks down.",
+        "Start with a low learning rate, let it rise, then let it fall: without a warmup training "
+        "breaks down.",
     ),
     "Clipping": (clipping, "Clip the gradient at 1.0, so that one bad batch cannot ruin the run."),
     "Tying": (tying, "Use one table for input and output: it saves parameters, and costs nothing."),

@@ -169,20 +169,20 @@ LEAST_ROUNDS, WARM_UP = 5, 2
 
 
 @dataclass(frozen=True)
-class Format:
+class NumberFormat:
     """A number type: its largest number, and how it ends towards 0."""
 
-    bits: int
     largest: float
     normal: float  # the smallest with all its digits
     smallest: float  # the smallest above 0
     eps: float  # from 1 to the next number
 
 
-def number_format(precision: str) -> Format:
+def number_format(precision: str) -> NumberFormat:
     """The number type of the matrix products under this precision."""
     about = torch.finfo(DTYPES[precision] or torch.float32)
-    return Format(about.bits, about.max, about.tiny, about.smallest_normal * about.eps, about.eps)
+    smallest = about.smallest_normal * about.eps
+    return NumberFormat(about.max, about.tiny, smallest, about.eps)
 
 
 @dataclass(frozen=True)
