@@ -47,6 +47,7 @@ def test_figure_reaches_the_page_with_its_text_alternative_and_height():
     assert payload["alt"].startswith("Loss over the training steps. run: loss 2.000")
     assert payload["name"] == "loss"
     assert payload["clickable"] is False
+    assert payload["figure"]["layout"]["template"] is None, "the browser has it already"
 
 
 def test_two_equal_figures_are_both_shown():

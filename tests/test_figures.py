@@ -25,7 +25,7 @@ from playground.figures import (
 )
 from playground.figures.attention import _grid
 from playground.figures.loss import MAX_POINTS, kept, smooth
-from playground.figures.style import RIGHT_MARK, RUN_COLOURS, WRONG_MARK, nice_limit, sizes
+from playground.figures.style import RIGHT_MARK, RUN_COLOURS, TEXT, WRONG_MARK, nice_limit, sizes
 
 TOKENS = ["a", "b", "a", "␣"]
 CAUSAL = np.triu(np.ones((4, 4), dtype=bool), 1)
@@ -97,6 +97,20 @@ def test_every_colour_is_one_that_the_component_can_exchange(name):
         if text.startswith("#") and len(text) == 7
     }
     assert found <= neutral | set(RUN_COLOURS)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_figure_brings_what_it_leaves_to_the_template(name):
+    """Outside the app too, as `go.Figure(figure)`: no arrows, no zero lines, its own colours."""
+    layout = go.Figure(written(FIGURES[name])).layout
+    assert layout.template.layout.annotationdefaults.showarrow is False
+    assert layout.template.layout.xaxis.zeroline is layout.template.layout.yaxis.zeroline is False
+    assert layout.template.layout.font.color == TEXT
+
+
+def test_one_line_needs_no_legend():
+    assert not gradient_chart([1, 2], {"head": [1.0, 2.0]})["layout"]["showlegend"]
+    assert FIGURES["gradients"]["layout"]["showlegend"] and FIGURES["loss"]["layout"]["showlegend"]
 
 
 def test_projector_has_larger_text_and_lines():

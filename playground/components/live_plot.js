@@ -29,14 +29,18 @@ function loadPlotly() {
 function readTheme(root) {
   const css = getComputedStyle(root);
   const get = (name) => css.getPropertyValue(`--st-${name}`).trim();
-  const [text, back, soft, border] = ["text", "background", "secondary-background", "border"].map((n) => get(`${n}-color`));
+  const names = ["text", "background", "secondary-background", "border"];
+  const [text, back, soft, border] = names.map((n) => get(`${n}-color`));
   const [font, palette] = [get("font"), get("chart-categorical-colors")];
   const name = [text, back, soft, border, font, palette].join();
   if (themes.has(name)) return themes.get(name);
 
   const mix = mixer(text, back);
   const colours = {
-    [NEUTRALS.text]: text, [NEUTRALS.muted]: mix(0.68), [NEUTRALS.grid]: border, [NEUTRALS.hidden]: mix(0.16),
+    [NEUTRALS.text]: text,
+    [NEUTRALS.muted]: mix(0.68),
+    [NEUTRALS.grid]: border,
+    [NEUTRALS.hidden]: mix(0.16),
   };
   palette.split(",").forEach((colour, i) => PALETTE[i] && (colours[PALETTE[i]] = colour.trim()));
   const { data, layout } = JSON.parse(recolour(JSON.stringify(TEMPLATE), colours));
@@ -49,11 +53,13 @@ function readTheme(root) {
 }
 
 // The whole string must be a colour, so that no token of a text is taken for one.
-const recolour = (json, colours) => json.replace(/"(#[0-9a-f]{6})"/g, (all, hex) => (colours[hex] ? `"${colours[hex]}"` : all));
+const recolour = (json, colours) =>
+  json.replace(/"(#[0-9a-f]{6})"/g, (all, hex) => (colours[hex] ? `"${colours[hex]}"` : all));
 
 // share -> colour between two CSS colours, of whatever notation: a canvas reads them.
 function mixer(over, under) {
-  const pen = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d", { willReadFrequently: true });
+  const canvas = Object.assign(document.createElement("canvas"), { width: 1, height: 1 });
+  const pen = canvas.getContext("2d", { willReadFrequently: true });
   const [a, b] = [over, under].map((colour) => {
     pen.fillStyle = colour;
     pen.fillRect(0, 0, 1, 1);
@@ -88,7 +94,8 @@ function draw(plot) {
   Object.assign(plot, { theme, drawn: plot.text, width: root.clientWidth });
   const { figure: { data, layout }, ...about } = JSON.parse(recolour(plot.text, theme.colours));
   // A hidden cell is null in JSON; undefined makes its hover say so instead of 0.
-  for (const { z } of data) z?.forEach((row) => row.forEach((v, i) => v === null && (row[i] = undefined)));
+  for (const { z } of data)
+    z?.forEach((row) => row.forEach((v, i) => v === null && (row[i] = undefined)));
   Object.assign(layout, { template: theme.template, autosize: true });
   plot.about = about;
   root.setAttribute("aria-label", about.alt);
@@ -107,8 +114,13 @@ function start(plot, data, layout) {
   const { root } = plot;
   root.textContent = "";
   window.Plotly.newPlot(root, data, layout, {
-    responsive: false, displaylogo: false, scrollZoom: false,
-    modeBarButtons: [[button(plot, "png"), button(plot, "svg"), button(plot, "html")], ["zoom2d", "pan2d", "resetScale2d"]],
+    responsive: false,
+    displaylogo: false,
+    scrollZoom: false,
+    modeBarButtons: [
+      ["png", "svg", "html"].map((format) => button(plot, format)),
+      ["zoom2d", "pan2d", "resetScale2d"],
+    ],
   });
   root.on("plotly_click", ({ points: [point] }) => {
     if (!plot.about.clickable || !point) return;
@@ -117,26 +129,40 @@ function start(plot, data, layout) {
   });
 }
 
-const ARROW_DOWN = { width: 24, height: 24, path: "M11 3h2v9l3.6-3.6 1.4 1.4-6 6-6-6 1.4-1.4 3.6 3.6zM4 18h16v2H4z" };
+const ARROW_DOWN = {
+  width: 24,
+  height: 24,
+  path: "M11 3h2v9l3.6-3.6 1.4 1.4-6 6-6-6 1.4-1.4 3.6 3.6zM4 18h16v2H4z",
+};
 function button(plot, format) {
-  return { name: `save-${format}`, title: `Download ${format.toUpperCase()}`, icon: ARROW_DOWN, click: (root) => save(plot, format, root) };
+  return {
+    name: `save-${format}`,
+    title: `Download ${format.toUpperCase()}`,
+    icon: ARROW_DOWN,
+    click: (root) => save(plot, format, root),
+  };
 }
 
-function save({ theme, about: { name, alt } }, format, { data, layout, _fullLayout: { width, height } }) {
+function save({ theme, about: { name, alt } }, format, { data, layout, _fullLayout }) {
+  const { width, height } = _fullLayout;
   const figure = { data, layout: { ...layout, paper_bgcolor: theme.back } };
   if (format === "html") return savePage(name, alt, theme.back, height, figure);
-  return window.Plotly.downloadImage(figure, { format, width, height, scale: format === "png" ? 3 : 1, filename: name });
+  const scale = format === "png" ? 3 : 1;
+  return window.Plotly.downloadImage(figure, { format, width, height, scale, filename: name });
 }
 
 // A page that needs nothing else: plotly.js and the figure are in it.
 async function savePage(name, alt, back, height, figure) {
   const safe = (text) => text.replaceAll("<", "\\u003c");
-  const script = (await (await fetch(scriptUrl())).text()).replaceAll("</script", "<\\/script");
+  const plotly = await (await fetch(scriptUrl())).text();
+  const script = plotly.replaceAll("</script", "<\\/script");
   const page = `<!doctype html><html lang="en"><meta charset="utf-8"><title>${name}</title>
-<body style="margin:0;background:${back}"><div id="plot" role="img" style="height:${height}px"></div>
+<body style="margin:0;background:${back}">
+<div id="plot" role="img" style="height:${height}px"></div>
 <script>${script}</script>
 <script>document.getElementById("plot").ariaLabel = ${safe(JSON.stringify(alt))};
-Plotly.newPlot("plot", ${safe(JSON.stringify(figure))}, {}, { responsive: true });</script></body></html>`;
+Plotly.newPlot("plot", ${safe(JSON.stringify(figure))}, {}, { responsive: true });
+</script></body></html>`;
   const href = URL.createObjectURL(new Blob([page], { type: "text/html" }));
   Object.assign(document.createElement("a"), { href, download: `${name}.html` }).click();
   setTimeout(() => URL.revokeObjectURL(href), 60000);

@@ -315,11 +315,15 @@ def _alt(
     if gaps.any():
         text += f" The mask hides {int(gaps.sum()) // heads} cells of each map."
     if stage == "weights" and heads <= 8:
-        seen = np.where(gaps, -1, values)
-        for name, matrix in zip(names, seen, strict=True):
-            query, key = np.unravel_index(int(matrix.argmax()), matrix.shape)
-            text += (
-                f" {name}: largest weight {matrix[query, key]:.2f}, from “{query_tokens[query]}” "
-                f"(position {query}) to “{key_tokens[key]}” (position {key})."
-            )
+        for name, matrix in zip(names, np.where(gaps, 0, values), strict=True):
+            text += f" {name}: largest weight {largest_cell(matrix, query_tokens, key_tokens)}."
     return text
+
+
+def largest_cell(matrix: np.ndarray, query_tokens: Sequence[str], key_tokens: Sequence[str]) -> str:
+    """The number furthest from 0, and where it stands, in words."""
+    query, key = np.unravel_index(int(np.nanargmax(np.abs(matrix))), matrix.shape)
+    return (
+        f"{matrix[query, key]:.2f}, from “{query_tokens[query]}” (position {query}) "
+        f"to “{key_tokens[key]}” (position {key})"
+    )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from playground.figures.attention import STAGES, attention_maps
+from playground.figures.attention import STAGES, attention_maps, largest_cell
 from playground.figures.loss import (
     levels_in_words,
     loss_chart,
@@ -411,20 +411,14 @@ def _beside_alt(
     key_tokens: Sequence[str],
     stage: str,
 ) -> str:
-    def cell(matrix: np.ndarray) -> str:
-        query, key = np.unravel_index(int(np.nanargmax(np.abs(matrix))), matrix.shape)
-        return (
-            f"{matrix[query, key]:.2f}, from “{query_tokens[query]}” (position {query}) "
-            f"to “{key_tokens[key]}” (position {key})"
-        )
-
     maps = [trace["z"] for trace in figure["data"]]
     text = f"Attention {STAGES[stage]} of one head in {len(titles)} variants."
-    for title, matrix in zip(titles, maps, strict=False):
+    names = [f"{title}: largest" for title in titles]
+    if len(maps) > len(titles):
+        names.append(f"Largest difference, {titles[1]} minus {titles[0]}:")
+    for name, matrix in zip(names, maps, strict=True):
         if np.isfinite(matrix).any():
-            text += f" {title}: largest {cell(matrix)}."
-    if len(maps) > len(titles) and np.isfinite(maps[-1]).any():
-        text += f" Largest difference, {titles[1]} minus {titles[0]}: {cell(maps[-1])}."
+            text += f" {name} {largest_cell(matrix, query_tokens, key_tokens)}."
     return text
 
 
