@@ -14,7 +14,6 @@ from playground.components import live_plot
 from playground.figures import attention_maps
 from playground.figures.heads import diversity_chart, head_table, split_picture
 from playground.frames import Frame
-from playground.glossary import explain
 from playground.ideas import heads
 from playground.lesson import Knob
 from playground.panels import frame_at
@@ -50,16 +49,13 @@ TASK = Knob(
 )
 
 
-def counted(n_heads: int) -> str:
-    return f"{n_heads} head{'s' * (n_heads != 1)}"
-
-
 def what_is_split(found: heads.Split, which: int, config: ModelConfig) -> str:
     """What the picture says, in two sentences."""
     rows = heads.rows_of(which - 1, found.d_head)
     return (
-        f"Head {which} of {config.n_heads} makes its query from rows {rows.start} to {rows.stop - 1} "
-        f"of one {config.d_model} × {config.d_model} matrix: {found.d_head} numbers of {config.d_model}. "
+        f"Head {which} of {config.n_heads} makes its query from rows {rows.start} to "
+        f"{rows.stop - 1} of one {config.d_model} × {config.d_model} matrix: {found.d_head} "
+        f"numbers of {config.d_model}. "
         f"Split another way it stays the same matrix, so the model has {config.n_parameters:,} "
         "parameters with any number of heads; what grows is the number of attention maps."
     )
@@ -97,12 +93,9 @@ def look(frames: tuple[Frame, ...], spec: Spec, view: View | None) -> None:
         projector=lesson.projector(),
     )
     live_plot(figure, key="heads_maps")
+    diversity = np.array([heads.diversity(frame) for frame in frames]).T  # [layer, frame]
     worth = lesson.at_rest("heads", view, heads.ablation)
-    left, right = (
-        st.columns([3, 1], gap="medium")
-        if not lesson.projector()
-        else (st.container(), st.container())
-    )
+    left, right = lesson.beside(3)
     with left:
         figure = head_table(
             names,
@@ -115,20 +108,19 @@ def look(frames: tuple[Frame, ...], spec: Spec, view: View | None) -> None:
         )
         live_plot(figure, key="heads_table")
     with right:
-        apart = np.array([heads.diversity(frame) for frame in frames]).T
         figure = diversity_chart(
             [frame.step for frame in frames],
-            {f"layer {i + 1}": line.tolist() for i, line in enumerate(apart)},
+            {f"layer {i + 1}": line.tolist() for i, line in enumerate(diversity)},
             shown=frame.step,
             total_steps=total,
             projector=lesson.projector(),
         )
         live_plot(figure, key="heads_diversity")
-    said = f"{what_they_do(frame, best, worth, names)} {how_they_part(frames[0], frame, apart)}"
-    st.markdown(explain(said), unsafe_allow_html=True)
+    parted = how_they_part(diversity[:, 0], np.array(heads.diversity(frame)))
+    lesson.say(f"{what_they_do(frame, best, worth, names)} {parted}")
     st.caption(
-        "Left: mean weight on the keys of each kind, over the queries that have one, in the example "
-        f"above. A head gets a name from {heads.CLEAR:.0%} of the way between an even look and all "
+        "Left: mean weight on the keys of each kind, over the queries that have one, in the "
+        f"example above. A head gets a name from {heads.CLEAR:.0%} of the way between an even look and all "
         "of the weight. Middle: z of that head set to 0, on validation rows. Right: mean "
         "Jensen–Shannon divergence between the weights of two heads, as a share of ln 2."
     )
@@ -146,7 +138,10 @@ def what_they_do(
         for name, found in zip(names, best, strict=True)
         if found[0] != heads.NO_PATTERN
     ]
-    said = f"At step {frame.step}, {len(clear)} of {counted(len(names))} can be named by what they look at"
+    said = (
+        f"At step {frame.step}, {len(clear)} of {lesson.counted(len(names), 'head')} can be named "
+        "by what they look at"
+    )
     if clear:
         name, job, weight = max(clear, key=lambda item: item[2])
         said += f"; the clearest is {name}, with {weight:.0%} of its weight on {job}"
@@ -163,16 +158,19 @@ def what_they_do(
     return f"{said}; {spare} of {len(names)}, each alone, could go for less than {SPARE} nats."
 
 
-def how_they_part(first: Frame, frame: Frame, apart: np.ndarray) -> str:
-    """Whether training has made the heads of each layer look at different things."""
-    if first is frame or not np.isfinite(apart).all():
+def how_they_part(before: np.ndarray, now: np.ndarray) -> str:
+    """Whether training has made the heads of each layer look at different things.
+
+    Args:
+        before, now: diversity of each layer's heads, at the first step and at the one on show.
+    """
+    if np.array_equal(before, now) or not np.isfinite(before + now).all():
         return ""
-    now, before = heads.diversity(frame), apart[:, 0]
     layers = ", ".join(
         f"{after:.2f} in layer {i + 1} ({was:.2f} before)"
         for i, (was, after) in enumerate(zip(before, now, strict=True))
     )
-    less = sum(after < was for was, after in zip(before, now, strict=True))
+    less = int((now < before).sum())
     said = {0: "more different", len(now): "more alike"}.get(
         less, "in part more alike, in part more different"
     )
@@ -183,16 +181,16 @@ lesson.begin(
     "heads",
     "Several heads let a model look at several places at once; each of them specialises.",
 )
-with st.container(horizontal=True, vertical_alignment="bottom"):
-    task = TASKS[TASK.draw(width="content")]()
-    n_layers = LAYERS.draw(width="content")
-    d_model = WIDTH.draw(width="content")
-    n_heads = COUNT.draw(width="content")
+with lesson.row():
+    name, n_layers, d_model, n_heads = (
+        knob.draw(width="content") for knob in (TASK, LAYERS, WIDTH, COUNT)
+    )
     which = WHICH.draw(tuple(range(1, n_heads + 1)), width="content" if n_heads < 8 else 330)
 
+task = TASKS[name]()
 config = ModelConfig.for_task(task, d_model=d_model, n_heads=n_heads, n_layers=n_layers)
 found = heads.split(config, task)
-st.markdown(explain(what_is_split(found, which, config)), unsafe_allow_html=True)
+lesson.say(what_is_split(found, which, config))
 figure = split_picture(
     found.w_q,
     found.x,
@@ -206,30 +204,33 @@ live_plot(figure, key="heads_picture")
 rows = heads.rows_of(which - 1, found.d_head)
 lesson.formula(
     r"q_i = W^Q_i\, x,\quad d_k = d_\mathrm{model}/h,",
-    rf"d_k = {d_model}/{n_heads} = {found.d_head},\quad q_{{{which}}} = W^Q[{rows.start}{{:}}{rows.stop}]\,x,\quad "
+    rf"d_k = {d_model}/{n_heads} = {found.d_head},\quad "
+    rf"q_{{{which}}} = W^Q[{rows.start}{{:}}{rows.stop}]\,x,\quad "
     rf"h\, d_k\, d_\mathrm{{model}} = {n_heads}\cdot{found.d_head}\cdot{d_model} = {d_model**2}",
 )
 lesson.source(SelfAttention, split_heads, merge_heads)
 
 other = 1 if n_heads > 1 else 8
+names = [lesson.counted(count, "head") for count in (n_heads, other)]
 base = Spec(config, task, TrainConfig())
-lineup = line_up(base, [(("n_heads", other),)])
+setup = line_up(base, [(("n_heads", other),)])
+untrained = (heads.first_look(config, task),)
 
 
 def after(series: tuple[Series, ...]) -> None:
     view = series[0].views[0]
-    look(view.frames or (heads.first_look(config, task),), base, view)
+    look(view.frames or untrained, base, view)
 
 
 lesson.training(
     "heads",
-    f"The same width, the same parameters, the same batches: {counted(n_heads)} against "
-    f"{counted(other)}. `reverse` needs one look for each answer; `sort` has to weigh many symbols "
-    "against each other. In which of them do several heads pay?",
-    lineup,
-    [counted(n_heads), counted(other)],
+    f"The same width, the same parameters, the same batches: {names[0]} against {names[1]}. "
+    "`reverse` needs one look for each answer; `sort` has to weigh many symbols against each "
+    "other. In which of them do several heads pay?",
+    setup,
+    names,
     after,
 )
-if lesson.trial("heads").lineup != lineup:
-    look((heads.first_look(config, task),), base, None)
+if lesson.trial("heads").lineup != setup:
+    look(untrained, base, None)
 lesson.onwards("heads")

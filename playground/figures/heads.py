@@ -7,22 +7,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from playground.figures.compare import dash
 from playground.figures.panels import (
+    add_panel,
+    annotation,
+    axis,
+    bars,
+    cell_axis,
     empty_figure,
+    heatmap,
+    line,
+    new_figure,
+    over,
+    panel_title,
+    rectangle,
     step_label,
+    upright,
 )
 from playground.figures.style import (
-    GRID,
     MUTED,
     SCORES_SCALE,
     TEXT,
     WEIGHTS_SCALE,
     Figure,
-    base_layout,
+    Sizes,
+    dash,
     escape,
     finite,
     legend_below,
+    margin,
     nice_limit,
     run_colour,
     sizes,
@@ -30,6 +42,7 @@ from playground.figures.style import (
 )
 
 ASIDE = 0.25  # opacity of what is not chosen
+NARROW = 330  # pixels that the chart of the diversity will about have
 
 
 def split_picture(
@@ -40,7 +53,6 @@ def split_picture(
     parameters: Mapping[int, int],
     token: str = "",
     *,
-    height: int = 350,
     projector: bool = False,
 ) -> Figure:
     """Left W_q x = q, one band of rows for each head; right the same width split in other ways.
@@ -56,212 +68,160 @@ def split_picture(
     w_q, x, q = (np.asarray(a, dtype=np.float64) for a in (w_q, x, q))
     (heads, d_head), d_model, size = q.shape, len(x), sizes(projector)
     first, last = chosen * d_head, (chosen + 1) * d_head
-    layout = base_layout(
+    figure = new_figure(
         f"W_q has {d_model} rows; head {chosen + 1} of {heads} owns rows {first} to {last - 1}. "
-        f"Parameters of the model: "
+        "Parameters of the model: "
         + ", ".join(f"{n:,} with {_heads(h)}" for h, n in parameters.items())
         + ".",
-        height,
+        350,
         projector,
         "split",
+        margin=margin(5 * size.font, 8, 2 * size.font + 8, 2 * size.font + 10),
+        bargap=0.28,
+        barmode="overlay",
+        shapes=_bands(heads, d_head, chosen, size),
     )
-    layout |= {
-        "margin": {"l": 5 * size.font, "r": 8, "t": 2 * size.font + 8, "b": 2 * size.font + 10},
-        "showlegend": False,
-        "bargap": 0.28,
-        "barmode": "overlay",
-        "xaxis": _plain([0, 0.215], "y")
-        | {
-            "range": [-0.5, d_model - 0.5],
-            "scaleanchor": "y",
-            "constrain": "domain",
-            "constraintoward": "left",
-        },
-        "xaxis2": _plain([0.262, 0.28], "y"),
-        "xaxis3": _plain([0.317, 0.335], "y"),
-        "xaxis4": _plain([0.445, 0.79], "y4") | {"range": [0, d_model]},
-        "yaxis": {
-            "range": [d_model - 0.5, -0.5],
-            "zeroline": False,
-            "showgrid": False,
-            "ticks": "",
-            "constrain": "domain",
-            "tickvals": [(i + 0.5) * d_head - 0.5 for i in range(heads)],
-            "ticktext": [
-                f"<b>head {i + 1}</b>" if i == chosen else f"head {i + 1}" for i in range(heads)
-            ],
-            "tickfont": {"size": size.small},
-            "ticklabelstandoff": 14,
-        },
-        "yaxis4": {
-            "anchor": "x4",
-            "range": [len(parameters) - 0.4, -0.6],
-            "zeroline": False,
-            "showgrid": False,
-            "ticks": "",
-            "tickvals": list(range(len(parameters))),
-            "ticktext": [f"<b>{_heads(h)}</b>" if h == heads else _heads(h) for h in parameters],
-        },
-        "shapes": _bands(heads, d_head, chosen, size),
-        "annotations": [
-            _said(
-                f"W<sub>q</sub>: {d_model} × {d_model}",
-                "x domain",
-                "y domain",
-                0.5,
-                1,
-                size.font,
-                "bottom",
-            ),
-            _said(
-                f"x of “{escape(token)}”" if token else "x",
-                "x2 domain",
-                "y domain",
-                0.5,
-                1,
-                size.font,
-                "bottom",
-            ),
-            _said("q", "x3 domain", "y domain", 0.5, 1, size.font, "bottom"),
-            _said("·", "paper", "paper", 0.24, 0.5, 2 * size.font),
-            _said("=", "paper", "paper", 0.2985, 0.5, 2 * size.font),
-            _said(
-                f"{d_model} numbers, split", "x4 domain", "y4 domain", 0.5, 1, size.font, "bottom"
-            ),
-            _said(
-                f"rows {first}–{last - 1}", "x3 domain", "y", 1, (first + last - 1) / 2, size.small
-            )
-            | {"xanchor": "left", "xshift": 8},
-        ],
-    }
-    for row, (h, n) in enumerate(parameters.items()):
-        text = f"{h} × {d_model // h} = {d_model}<br>{n:,} parameters"
-        layout["annotations"].append(
-            _said(text, "paper", "y4", 0.805, row, size.small)
-            | {
-                "xanchor": "left",
-                "align": "left",
-                "font": {"size": size.small, "color": TEXT if h == heads else MUTED},
-            }
-        )
+    layout = figure["layout"]
     limit, own = nice_limit(float(np.abs(w_q).max())), slice(first, last)
     reach = nice_limit(float(max(np.abs(x).max(), np.abs(q).max())))
-    flat = q.reshape(-1, 1)
-    data = [
-        *_marked(w_q, own, limit, "", "row %{y} of W_q, column %{x}<br><b>%{z:.3f}</b>"),
-        _map(x[:, None], reach, "2", "x[%{y}] = <b>%{z:.3f}</b>"),
-        *_marked(flat, own, reach, "3", "q[%{y}] = <b>%{z:.3f}</b>"),
-        *(
+    bare = {"showticklabels": False, "showgrid": False}
+    add_panel(
+        figure,
+        0,
+        axis(
+            domain=[0, 0.215],
+            range=[-0.5, d_model - 0.5],
+            scaleanchor="y",
+            constrain="domain",
+            constraintoward="left",
+            **bare,
+        ),
+        axis(
+            size=size,
+            range=[d_model - 0.5, -0.5],
+            constrain="domain",
+            showgrid=False,
+            tickvals=[(i + 0.5) * d_head - 0.5 for i in range(heads)],
+            ticktext=[
+                f"<b>head {i + 1}</b>" if i == chosen else f"head {i + 1}" for i in range(heads)
+            ],
+            ticklabelstandoff=14,
+        ),
+        _marked(w_q, own, limit, "row %{y} of W_q, column %{x}<br><b>%{z:.3f}</b>"),
+    )
+    # x and q have the rows of W_q.
+    layout["xaxis2"] = axis(domain=[0.262, 0.28], anchor="y", **bare)
+    layout["xaxis3"] = axis(domain=[0.317, 0.335], anchor="y", **bare)
+    asked = _marked(q.reshape(-1, 1), own, reach, "q[%{y}] = <b>%{z:.3f}</b>")
+    read = _map(x[:, None], reach, "x[%{y}] = <b>%{z:.3f}</b>")
+    figure["data"] += [read | {"xaxis": "x2"}, *(trace | {"xaxis": "x3"} for trace in asked)]
+    add_panel(
+        figure,
+        3,
+        axis(domain=[0.445, 0.79], range=[0, d_model], **bare),
+        cell_axis([_heads(h) for h in parameters], size.font, downwards=True)
+        | {"range": [len(parameters) - 0.4, -0.6]},
+        [
             _segments(d_model, h, row, chosen if h == heads else None, size)
             for row, h in enumerate(parameters)
+        ],
+        title=f"{d_model} numbers, split",
+    )
+    if heads in parameters:
+        names = layout["yaxis4"]["labelalias"]
+        row = str(list(parameters).index(heads))
+        names[row] = f"<b>{names[row]}</b>"
+    title = {"yref": "y domain"}
+    paper, right = {"xref": "paper", "yref": "paper", "size": 2 * size.font}, {"xanchor": "left"}
+    layout["annotations"] += [
+        panel_title("") | {"text": f"W<sub>q</sub>: {d_model} × {d_model}"},
+        panel_title(f"x of “{token}”" if token else "x", 1) | title,
+        panel_title("q", 2) | title,
+        annotation("·", 0.24, 0.5, **paper),
+        annotation("=", 0.2985, 0.5, **paper),
+        annotation(
+            f"rows {first}–{last - 1}",
+            1,
+            (first + last - 1) / 2,
+            size=size.small,
+            xref="x3 domain",
+            xshift=8,
+            **right,
+        ),
+        *(
+            annotation(
+                f"{h} × {d_model // h} = {d_model}<br>{n:,} parameters",
+                0.805,
+                row,
+                size=size.small,
+                colour=TEXT if h == heads else MUTED,
+                xref="paper",
+                yref="y4",
+                align="left",
+                **right,
+            )
+            for row, (h, n) in enumerate(parameters.items())
         ),
     ]
-    return {"data": data, "layout": layout}
+    return figure
 
 
 def _heads(count: int) -> str:
     return f"{count} head{'s' * (count != 1)}"
 
 
-def _plain(domain: list[float], anchor: str) -> dict[str, Any]:
-    return {
-        "domain": domain,
-        "anchor": anchor,
-        "showticklabels": False,
-        "ticks": "",
-        "zeroline": False,
-        "showgrid": False,
-    }
-
-
-def _said(
-    text: str, xref: str, yref: str, x: float, y: float, font: int, yanchor: str = "middle"
-) -> dict[str, Any]:
-    return {
-        "text": text,
-        "xref": xref,
-        "yref": yref,
-        "x": x,
-        "y": y,
-        "yanchor": yanchor,
-        "showarrow": False,
-        "font": {"size": font, "color": TEXT},
-    }
-
-
-def _bands(heads: int, d_head: int, chosen: int, size: Any) -> list[dict[str, Any]]:
+def _bands(heads: int, d_head: int, chosen: int, size: Sizes) -> list[dict[str, Any]]:
     """A strip in each head's colour left of W_q and right of q, and a frame around the slice."""
     shapes = []
+    w_q, q = ({"xref": f"{name} domain", "yref": "y"} for name in ("x", "x3"))
     for head in range(heads):
-        rows = {"y0": head * d_head - 0.5, "y1": (head + 1) * d_head - 0.5, "yref": "y"}
-        fill = {
-            "type": "rect",
-            "fillcolor": run_colour(head),
-            "line": {"width": 0},
-            "opacity": 1 if head == chosen else 2 * ASIDE,
-        }
-        shapes.append(fill | rows | {"xref": "x domain", "x0": -0.035, "x1": -0.01})
-        shapes.append(fill | rows | {"xref": "x3 domain", "x0": 1.06, "x1": 1.26})
+        rows = (head * d_head - 0.5, (head + 1) * d_head - 0.5)
+        fill = {"fillcolor": run_colour(head), "opacity": 1 if head == chosen else 2 * ASIDE}
+        shapes.append(rectangle(-0.035, -0.01, *rows, **fill, **w_q))
+        shapes.append(rectangle(1.06, 1.26, *rows, **fill, **q))
         if head == chosen:
-            frame = {"type": "rect", "line": {"color": TEXT, "width": size.line}}
-            shapes.append(frame | rows | {"xref": "x domain", "x0": 0, "x1": 1})
-            shapes.append(frame | rows | {"xref": "x3 domain", "x0": 0, "x1": 1})
+            ink = {"color": TEXT, "width": size.line}
+            shapes += [rectangle(0, 1, *rows, ink, **matrix) for matrix in (w_q, q)]
     return shapes
 
 
-def _map(matrix: np.ndarray, limit: float, axis: str, hover: str) -> dict[str, Any]:
-    return {
-        "type": "heatmap",
-        "z": np.round(matrix, 3),
-        "xaxis": f"x{axis}",
-        "yaxis": "y",
-        "colorscale": SCORES_SCALE,
-        "zmin": -limit,
-        "zmax": limit,
-        "showscale": False,
-        "hovertemplate": hover + "<extra></extra>",
-        "hoverongaps": False,
-    }
+def _map(matrix: np.ndarray, limit: float, hover: str) -> dict[str, Any]:
+    colours, hover = (SCORES_SCALE, -limit, limit), hover + "<extra></extra>"
+    return heatmap(np.round(matrix, 3), colours=colours, gap=0, hover=hover, hoverongaps=False)
 
 
-def _marked(
-    matrix: np.ndarray, own: slice, limit: float, axis: str, hover: str
-) -> list[dict[str, Any]]:
+def _marked(matrix: np.ndarray, own: slice, limit: float, hover: str) -> list[dict[str, Any]]:
     """The chosen rows, and pale the others."""
     mine, others = np.full_like(matrix, np.nan), matrix.copy()
     mine[own], others[own] = matrix[own], np.nan
-    return [
-        _map(others, limit, axis, hover) | {"opacity": ASIDE},
-        _map(mine, limit, axis, hover),
-    ]
+    return [_map(others, limit, hover) | {"opacity": ASIDE}, _map(mine, limit, hover)]
 
 
-def _segments(d_model: int, heads: int, row: int, chosen: int | None, size: Any) -> dict[str, Any]:
+def _segments(
+    d_model: int, heads: int, row: int, chosen: int | None, size: Sizes
+) -> dict[str, Any]:
     """A bar with a segment for each head, as wide as the head; pale if None is chosen."""
     count, width = range(heads), d_model // heads
-    pale = chosen is None
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "xaxis": "x4",
-        "yaxis": "y4",
-        "y": [row] * heads,
-        "x": [width] * heads,
-        "base": [i * width for i in count],
-        "text": [str(width)] * heads,
-        "textposition": "inside",
-        "insidetextanchor": "middle",
-        "textangle": 0,
-        "constraintext": "none",
-        "insidetextfont": {"size": size.small} | ({"color": TEXT} if pale else {}),
-        "marker": {
-            "color": [run_colour(i) for i in count],
+    pale, colours = chosen is None, [run_colour(i) for i in range(heads)]
+    return bars(
+        [row] * heads,
+        [width] * heads,
+        colours,
+        across=True,
+        hover=f"head %{{customdata}} of {heads}: {width} columns<extra></extra>",
+        base=[i * width for i in count],
+        text=[str(width)] * heads,
+        textposition="inside",
+        insidetextanchor="middle",
+        constraintext="none",
+        insidetextfont={"size": size.small} | ({"color": TEXT} if pale else {}),
+        marker={
+            "color": colours,
             "opacity": ASIDE if pale else 1.0,
             "line": {"color": TEXT, "width": [size.line if i == chosen else 0.5 for i in count]},
         },
-        "customdata": [i + 1 for i in count],
-        "hovertemplate": f"head %{{customdata}} of {heads}: {width} columns<extra></extra>",
-    }
+        customdata=[i + 1 for i in count],
+    )
 
 
 # --- what each head does --------------------------------------------------------------------
@@ -291,101 +251,72 @@ def head_table(
     table = np.vstack([np.asarray(even, dtype=np.float64), np.asarray(measured, dtype=np.float64)])
     count, row = len(table), 2 * size.small + 4
     top, bottom = 4 * size.small + 14, 2 * size.small + 18
-    layout = base_layout(
-        _table_alt(names, found, rise), count * row + top + bottom, projector, "heads"
+    figure = new_figure(
+        _table_alt(names, found, rise),
+        count * row + top + bottom,
+        projector,
+        "heads",
+        margin=margin(8 * size.small, 12, top, bottom),
+        bargap=0.35,
     )
-    rows = {
-        "range": [count - 0.5, -0.5],
-        "zeroline": False,
-        "showgrid": False,
-        "ticks": "",
-        "tickfont": {"size": size.small},
-    }
+    rows = ["an even look", *names]
+    # Headings are broken into lines that fit over a column.
+    headings = {str(i): "<br>".join(wrap(escape(job), 10)) for i, job in enumerate(jobs)}
+    across = cell_axis(jobs, size.small, labelalias=headings, domain=[0, 0.54], side="top")
+    down = cell_axis(rows, size.small, downwards=True)
+    down["labelalias"]["0"] = f"<i>{rows[0]}</i>"
+    add_panel(
+        figure,
+        0,
+        across,
+        down,
+        [
+            heatmap(
+                np.round(table, 3),
+                colours=(WEIGHTS_SCALE, 0, 1),
+                gap=2,
+                hover="%{customdata[0]}: %{customdata[1]} <b>%{z:.3f}</b><extra></extra>",
+                texttemplate="%{z:.2f}",
+                textfont={"size": size.small},
+                customdata=[[[name, job] for job in jobs] for name in rows],
+            )
+        ],
+    )
     limit = nice_limit(max([0.01, *map(abs, rise)]) if rise is not None else 1.0)
     low = -limit if rise is not None and min(rise) < -0.05 * limit else 0
-    layout |= {
-        "margin": {"l": 8 * size.small, "r": 12, "t": top, "b": bottom},
-        "showlegend": False,
-        "bargap": 0.35,
-        "xaxis": {
-            "domain": [0, 0.54],
-            "side": "top",
-            "tickvals": list(range(len(jobs))),
-            "ticks": "",
-            "tickangle": 0,
-            "ticktext": [_lines(job) for job in jobs],
-            "tickfont": {"size": size.small},
-            "showgrid": False,
-            "zeroline": False,
-        },
-        "yaxis": rows
-        | {
-            "tickvals": list(range(count)),
-            "ticktext": ["<i>an even look</i>", *map(escape, names)],
-        },
-        "xaxis2": {
-            "domain": [0.75, 0.98],
-            "anchor": "y2",
-            "range": [low, limit * 1.15],
-            "zeroline": True,
-            "gridcolor": GRID,
-            "nticks": 5,
-            "tickfont": {"size": size.small},
-            "title": {"text": "loss rises by (nats)", "font": {"size": size.small}, "standoff": 4},
-        },
-        "yaxis2": rows
-        | {
-            "anchor": "x2",
-            "tickvals": list(range(1, count)),
-            "ticktext": [escape(name) for name in found],
-        },
-        "annotations": [
-            _said("looks like", "x2 domain", "y2 domain", -0.03, 1, size.small, "bottom")
-            | {"xanchor": "right"},
-            _said("switched off, alone", "x2 domain", "y2 domain", 0.5, 1, size.small, "bottom"),
+    add_panel(
+        figure,
+        1,
+        axis(
+            "loss rises by (nats)",
+            size,
+            domain=[0.75, 0.98],
+            range=[low, limit * 1.15],
+            zeroline=True,
+            nticks=5,
+        ),
+        cell_axis(["", *found], size.small, downwards=True),
+        [
+            bars(
+                range(1, count),
+                finite(rise if rise is not None else [np.nan] * (count - 1)),
+                run_colour(0),
+                across=True,
+                hover="loss rises by %{x:.3f} nats<extra></extra>",
+                text=[f"{value:.2f}" for value in rise] if rise is not None else [],
+                textfont={"size": size.small},
+            )
         ],
-    }
-    data: list[dict[str, Any]] = [
-        {
-            "type": "heatmap",
-            "z": np.round(table, 3),
-            "colorscale": WEIGHTS_SCALE,
-            "zmin": 0,
-            "zmax": 1,
-            "showscale": False,
-            "xgap": 2,
-            "ygap": 2,
-            "texttemplate": "%{z:.2f}",
-            "textfont": {"size": size.small},
-            "customdata": [[[name, job] for job in jobs] for name in ["an even look", *names]],
-            "hovertemplate": "%{customdata[0]}: %{customdata[1]} <b>%{z:.3f}</b><extra></extra>",
-        },
-        {
-            "type": "bar",
-            "orientation": "h",
-            "xaxis": "x2",
-            "yaxis": "y2",
-            "y": list(range(1, count)),
-            "x": finite(rise if rise is not None else [np.nan] * (count - 1)),
-            "text": [f"{value:.2f}" for value in rise] if rise is not None else [],
-            "textposition": "outside",
-            "cliponaxis": False,
-            "textfont": {"size": size.small},
-            "marker": {"color": run_colour(0)},
-            "hovertemplate": "loss rises by %{x:.3f} nats<extra></extra>",
-        },
+    )
+    above = {"size": size.small, "yanchor": "bottom", **over(1)}
+    figure["layout"]["annotations"] += [
+        annotation("looks like", -0.03, 1, xanchor="right", **above),
+        annotation("switched off, alone", 0.5, 1, **above),
     ]
     if rise is None:
-        layout["annotations"].append(
-            _said("after training", "x2 domain", "y2 domain", 0.5, 0.5, size.font)
-            | {"font": {"size": size.font, "color": MUTED}}
-        )
-    return {"data": data, "layout": layout}
-
-
-def _lines(job: str) -> str:
-    """A heading broken into lines that fit over a column."""
-    return "<br>".join(wrap(escape(job), 10))
+        waiting = annotation("after training", 0.5, 0.5, colour=MUTED, **over(1))
+        figure["layout"]["annotations"].append(waiting)
+    return figure
 
 
 def _table_alt(names: Sequence[str], found: Sequence[str], rise: Sequence[float] | None) -> str:
@@ -403,10 +334,8 @@ def diversity_chart(
     steps: Sequence[int],
     lines: Mapping[str, Sequence[float]],
     *,
-    shown: int | None = None,
-    total_steps: int = 1,
-    width: int = 330,
-    height: int = 300,
+    shown: int,
+    total_steps: int,
     projector: bool = False,
 ) -> Figure:
     """How differently the heads of each layer look, over training: 0 is alike, 1 is nothing shared.
@@ -417,45 +346,33 @@ def diversity_chart(
         shown: the step whose maps are on show.
     """
     if not any(np.isfinite(values).any() for values in map(np.asarray, lines.values())):
-        return empty_figure("one head: nothing to compare", height=height, projector=projector)
+        return empty_figure("one head: nothing to compare", height=300, projector=projector)
     size = sizes(projector)
     ends = ", ".join(f"{name} {values[-1]:.2f}" for name, values in lines.items())
-    layout = base_layout(
-        f"Head diversity at step {steps[-1]}: {ends}.", height, projector, "diversity"
-    )
-    layout |= legend_below([[name] for name in lines], width, projector)
-    layout["margin"]["t"] = 2 * size.font
-    layout |= {
-        "xaxis": step_axis(total_steps),
-        "yaxis": {"range": [0, 1], "zeroline": False, "fixedrange": True},
-        "annotations": [
-            step_label(projector),
-            _said("head diversity (of ln 2)", "x domain", "y domain", 0.5, 1, size.font, "bottom"),
+    below = legend_below([[name] for name in lines], NARROW, projector)
+    below["margin"]["t"] = 2 * size.font
+    alt = f"Head diversity at step {steps[-1]}: {ends}."
+    figure = new_figure(alt, 300, projector, "diversity", **below)
+    add_panel(
+        figure,
+        0,
+        step_axis(total_steps),
+        axis(range=[0, 1], fixedrange=True),
+        [
+            line(
+                steps,
+                finite(values),
+                run_colour(i),
+                size.line,
+                dash=dash(i),
+                name=name,
+                hover="step %{x}: %{y:.3f}",
+                mode="lines+markers" if len(steps) < 2 else "lines",
+            )
+            for i, (name, values) in enumerate(lines.items())
         ],
-    }
-    if shown is not None:
-        layout["shapes"] = [
-            {
-                "type": "line",
-                "xref": "x",
-                "yref": "y domain",
-                "x0": shown,
-                "x1": shown,
-                "y0": 0,
-                "y1": 1,
-                "line": {"color": MUTED, "width": size.thin, "dash": "dot"},
-            }
-        ]
-    data = [
-        {
-            "type": "scatter",
-            "x": list(steps),
-            "y": finite(values),
-            "name": escape(name),
-            "mode": "lines+markers" if len(steps) < 2 else "lines",
-            "line": {"color": run_colour(i), "width": size.line, "dash": dash(i)},
-            "hovertemplate": "step %{x}: %{y:.3f}",
-        }
-        for i, (name, values) in enumerate(lines.items())
-    ]
-    return {"data": data, "layout": layout}
+        title="head diversity (of ln 2)",
+    )
+    figure["layout"]["annotations"].append(step_label(projector))
+    figure["layout"]["shapes"].append(upright(shown, size.thin))
+    return figure
