@@ -1,5 +1,6 @@
 """The app as a visitor meets it: a server of its own, and tabs of a real Chromium that drive it."""
 
+import importlib.util
 import os
 import shutil
 import socket
@@ -27,7 +28,18 @@ FLAGS = [
 DEADLINE = 120.0  # seconds: generous, for busy machines
 SMALL = {"d_model": 16, "n_layers": 1, "batch_size": 4}  # steps of about a millisecond
 
+FOREVER = 50_000  # steps: more than any test waits for
+
 Found = TypeVar("Found")
+
+
+def missing() -> str | None:
+    """Why no browser can be driven here; None if one can."""
+    if CHROMIUM is None:
+        return "there is no chromium on the path"
+    if importlib.util.find_spec("playwright") is None:
+        return "playwright is not installed"
+    return None
 
 
 @contextmanager
@@ -235,3 +247,22 @@ class Tab:
     def unfold(self, key: str) -> None:
         """Open an expander."""
         self.key(key).locator("summary").click()
+
+
+def play(tab: Tab, steps: int) -> None:
+    """Press Play, and wait until so many steps are done."""
+    tab.press("play")
+    tab.until(lambda: tab.steps() >= steps, "the step counter does not get there")
+
+
+def pause(tab: Tab) -> int:
+    """Press Pause, and wait until Play is offered; the steps done."""
+    tab.press("pause")
+    tab.key("play").wait_for()
+    tab.rest()
+    return tab.steps()
+
+
+def drawn(tab: Tab, steps: int) -> list[float]:
+    """The losses, once as many are drawn."""
+    return tab.until(lambda: (y := tab.losses())[steps - 1 :] and y)

@@ -1,10 +1,13 @@
-"""What the tests of the core share: the devices of this machine, and weights that are not special.
+"""What every test can count on: where it computes, what is checked, and that nothing is left behind.
 
-Everything that computes takes the `device` fixture, so a test runs once for each device present.
+Everything of the core that computes takes the `device` fixture, so a test runs once for each device
+present. What tests of the app share is in `helpers.py`, and in `browser.py` for those in Chromium.
 """
 
 import os
+import sys
 import tempfile
+from pathlib import Path
 
 # Never the run history of who runs the tests.
 os.environ["PLAYGROUND_DATA"] = tempfile.mkdtemp(prefix="playground-tests-")
@@ -13,8 +16,11 @@ os.environ["PLAYGROUND_HISTORY"] = "single"
 # last digits of a run depend on the number.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import jaxtyping
 import pytest
 import torch
+
+import browser
 
 torch.set_num_threads(1)
 
@@ -23,6 +29,23 @@ DEVICES = [
     *(["cuda"] if torch.cuda.is_available() else []),
     *(["mps"] if torch.backends.mps.is_available() else []),
 ]
+
+CORE = Path(__file__).parents[1] / "core"
+TESTS_OF_CORE = {f"test_{path.stem}.py" for path in (*CORE.glob("*.py"), CORE / "tasks")}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shapes_are_checked_where_they_are_said(request) -> None:
+    """Every tensor's shape in the tests of the core; elsewhere it would be the same, and slower."""
+    jaxtyping.config.update("jaxtyping_disable", request.path.name not in TESTS_OF_CORE)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_run_goes_on():
+    """The runs that a file of tests has started on the app's own workers end with it."""
+    yield
+    if pool := sys.modules.get("playground.runs"):
+        pool.RUNS.close()
 
 
 @pytest.fixture(params=DEVICES)
@@ -59,3 +82,47 @@ def global_random_state_untouched():
     before = torch.get_rng_state()
     yield
     assert torch.equal(torch.get_rng_state(), before), "the global random state has moved"
+
+
+# --- in a browser -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """One browser for the tests of a file; skipped where there is none, unless REQUIRE_BROWSER=1.
+
+    Not longer: while it is there, nothing else in this process can run an event loop.
+    """
+    if missing := browser.missing():
+        if os.environ.get("REQUIRE_BROWSER") == "1":
+            pytest.fail(missing)
+        pytest.skip(missing)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        driven = playwright.chromium.launch(executable_path=browser.CHROMIUM, args=browser.FLAGS)
+        yield driven
+        driven.close()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    """One server for all tests that need no special one."""
+    with browser.serving(tmp_path_factory.mktemp("server") / "log") as address:
+        yield address
+
+
+@pytest.fixture
+def visit(chromium, server):
+    """Come as a new visitor: `visit(knob=value, …)` gives a tab, judged when the test ends."""
+    tabs: list[browser.Tab] = []
+
+    def come(address: str = server, context: dict | None = None, **knobs) -> browser.Tab:
+        tabs.append(browser.Tab(chromium, address, **(context or {})))
+        return tabs[-1].open(**knobs)
+
+    yield come
+    for tab in tabs:
+        tab.close()
+    for tab in tabs:
+        tab.check()

@@ -155,3 +155,9 @@ def test_no_process_wide_random_state_in_the_core():
                 owner = node.value
                 assert not (isinstance(owner, ast.Name) and owner.id == "torch"), named(path)
         assert "random" not in imports(tree(path)), named(path)
+
+
+def test_no_test_file_leans_on_another():
+    """What several tests need is in `helpers.py` and `browser.py`."""
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        assert not {name for name in imports(tree(path)) if name.startswith("test_")}, path.name

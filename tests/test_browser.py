@@ -4,80 +4,11 @@ No test measures time. Each one also fails on an error in the browser's console,
 that leaves this machine.
 """
 
-import importlib.util
-import os
-
 import pytest
-from browser import CHROMIUM, FLAGS, SMALL, Tab, serving
+
+from browser import FOREVER, SMALL, drawn, pause, play, serving
 
 pytestmark = pytest.mark.browser
-
-FOREVER = 50_000  # steps: more than any test waits for
-
-
-def _missing() -> str | None:
-    if CHROMIUM is None:
-        return "there is no chromium on the path"
-    if importlib.util.find_spec("playwright") is None:
-        return "playwright is not installed"
-    return None
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    """One browser for all tests; skipped where there is none, unless REQUIRE_BROWSER=1."""
-    if missing := _missing():
-        if os.environ.get("REQUIRE_BROWSER") == "1":
-            pytest.fail(missing)
-        pytest.skip(missing)
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture(scope="module")
-def server(chromium, tmp_path_factory):
-    """One server for all tests that need no special one."""
-    with serving(tmp_path_factory.mktemp("server") / "log") as address:
-        yield address
-
-
-@pytest.fixture
-def visit(chromium, server):
-    """Come as a new visitor: `visit(knob=value, …)` gives a tab, judged when the test ends."""
-    tabs: list[Tab] = []
-
-    def come(address: str = server, context: dict | None = None, **knobs) -> Tab:
-        tabs.append(Tab(chromium, address, **(context or {})))
-        return tabs[-1].open(**knobs)
-
-    yield come
-    for tab in tabs:
-        tab.close()
-    for tab in tabs:
-        tab.check()
-
-
-def play(tab: Tab, steps: int) -> None:
-    """Press Play, and wait until so many steps are done."""
-    tab.press("play")
-    tab.until(lambda: tab.steps() >= steps, "the step counter does not get there")
-
-
-def pause(tab: Tab) -> int:
-    """Press Pause, and wait until Play is offered; the steps done."""
-    tab.press("pause")
-    tab.key("play").wait_for()
-    tab.rest()
-    return tab.steps()
-
-
-def drawn(tab: Tab, steps: int) -> list[float]:
-    """The losses, once as many are drawn."""
-    return tab.until(lambda: (y := tab.losses())[steps - 1 :] and y)
 
 
 # --- play, pause, step, reset -------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Scenarios from the click to the verdict, and a comparison that travels in its link."""
 
 import pytest
+
 from browser import SMALL, Tab
-from test_browser import chromium, server, visit  # noqa: F401
 
 pytestmark = pytest.mark.browser
 
@@ -22,7 +22,7 @@ def compare(tab: Tab, steps: int) -> list[list[float]]:
     return tab.until(lambda: len(found := tab.plot("comparison", lines)) >= 3 and found)
 
 
-def test_a_scenario_from_the_click_to_the_verdict(visit):  # noqa: F811
+def test_a_scenario_from_the_click_to_the_verdict(visit):
     tab = visit()
     go_to(tab, "Scenarios")
     card = tab.page.locator(
@@ -40,7 +40,7 @@ def test_a_scenario_from_the_click_to_the_verdict(visit):  # noqa: F811
     assert tab.link()["scenario"] == "drowned"
 
 
-def test_a_comparison_link_gives_the_same_comparison_to_somebody_else(visit):  # noqa: F811
+def test_a_comparison_link_gives_the_same_comparison_to_somebody_else(visit):
     tab = visit(steps=50, **SMALL)
     go_to(tab, "Compare")
     tab.page.get_by_text("Causal, no mask, window").click()

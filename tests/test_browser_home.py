@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from browser import SMALL, Tab, serving
-from test_browser import FOREVER, chromium, drawn, pause, play, server, visit  # noqa: F401
+
+from browser import FOREVER, SMALL, Tab, drawn, pause, play, serving
 
 pytestmark = pytest.mark.browser
 
@@ -51,7 +51,7 @@ def choose(tab: Tab, row: int) -> None:
     tab.rest()
 
 
-def test_a_configuration_comes_back_into_the_knobs(visit, tmp_path):  # noqa: F811
+def test_a_configuration_comes_back_into_the_knobs(visit, tmp_path):
     tab = visit(steps=50, scale="none", lr=0.01, **SMALL)
     tab_home(tab)
     path = taken(tab, "json", tmp_path)
@@ -69,7 +69,7 @@ def test_a_configuration_comes_back_into_the_knobs(visit, tmp_path):  # noqa: F8
     assert drawn(tab, 50) == curve
 
 
-def test_a_checkpoint_goes_on_where_it_was_taken(visit, tmp_path):  # noqa: F811
+def test_a_checkpoint_goes_on_where_it_was_taken(visit, tmp_path):
     tab = visit(steps=FOREVER, **SMALL)
     play(tab, 20)
     steps = pause(tab)
@@ -94,7 +94,7 @@ def test_a_checkpoint_goes_on_where_it_was_taken(visit, tmp_path):  # noqa: F811
     assert [other.curve()[step] for step in common] == [whole[step] for step in common]
 
 
-def test_a_bad_file_is_named_and_the_run_goes_on(visit, tmp_path):  # noqa: F811
+def test_a_bad_file_is_named_and_the_run_goes_on(visit, tmp_path):
     tab = visit(steps=50_000, **SMALL)
     play(tab, 10)
     tab_home(tab)
@@ -105,7 +105,7 @@ def test_a_bad_file_is_named_and_the_run_goes_on(visit, tmp_path):  # noqa: F811
     tab.until(lambda: tab.steps() > steps)
 
 
-def test_a_figure_is_saved_as_a_page_of_its_own(visit, chromium, tmp_path):  # noqa: F811
+def test_a_figure_is_saved_as_a_page_of_its_own(visit, chromium, tmp_path):
     tab = visit(steps=50, **SMALL)
     play(tab, 50)
     curve = drawn(tab, 50)
@@ -125,7 +125,7 @@ def test_a_figure_is_saved_as_a_page_of_its_own(visit, chromium, tmp_path):  # n
     page.close()
 
 
-def test_the_history_outlives_the_app(chromium, tmp_path):  # noqa: F811
+def test_the_history_outlives_the_app(chromium, tmp_path):
     # As from the command line: who sits at the machine has one history.
     mine = {"PLAYGROUND_DATA": str(tmp_path / "data"), "PLAYGROUND_HISTORY": ""}
     with serving(tmp_path / "first", **mine) as address:
@@ -164,7 +164,7 @@ def test_the_history_outlives_the_app(chromium, tmp_path):  # noqa: F811
         tab.check()
 
 
-def test_each_browser_has_a_history_of_its_own_where_several_come(chromium, tmp_path):  # noqa: F811
+def test_each_browser_has_a_history_of_its_own_where_several_come(chromium, tmp_path):
     with serving(tmp_path / "log", PLAYGROUND_HISTORY="visitor") as address:
         first = Tab(chromium, address).open(steps=50, **SMALL)
         play(first, 50)

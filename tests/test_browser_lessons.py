@@ -1,9 +1,8 @@
 """The pages of the ideas in a real browser: a knob is turned, and the main picture follows."""
 
 import pytest
-from browser import Tab
-from test_browser import chromium, server, visit  # noqa: F401
 
+from browser import Tab
 from playground.pages import IDEAS
 
 pytestmark = pytest.mark.browser
@@ -38,7 +37,7 @@ def sidebar(tab: Tab) -> bool:
 
 
 @pytest.fixture
-def tab(chromium, server):  # noqa: F811
+def tab(chromium, server):
     tab = Tab(chromium, server)
     yield tab
     tab.close()
@@ -67,7 +66,7 @@ def test_the_training_of_a_page_moves_its_curves_and_the_sidebar_is_out_of_the_w
     tab.key("play").wait_for()
 
 
-def test_home_leads_to_a_scenario_and_to_an_idea(visit):  # noqa: F811
+def test_home_leads_to_a_scenario_and_to_an_idea(visit):
     tab = visit()
     tab.page.get_by_role("link", name="Home").click()
     tab.see("Three questions to start with", "Computed on")

@@ -1,7 +1,6 @@
 """Comparisons: variants are what they say, and the verdict says no more than the seeds do."""
 
 import math
-import time
 from dataclasses import replace
 from urllib.parse import parse_qs, urlencode
 
@@ -15,6 +14,7 @@ from core.config import ModelConfig, TrainConfig
 from core.device import Device
 from core.tasks import TASKS
 from core.train import Trainer
+from helpers import wait
 from playground import comparison as module
 from playground.comparison import (
     CONTRASTS,
@@ -494,14 +494,6 @@ def tiny(steps=30, **model) -> Spec:
 
 SCALES = [(("scale", "none"),), (("scale", "d_head"),)]
 FOREVER = 1_000_000
-
-
-def wait(condition, seconds=60.0):
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end, "it never came true"
-        time.sleep(0.002)
-    return found
 
 
 @pytest.fixture(autouse=True)

@@ -10,30 +10,22 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import playground
 from core import checkpoint
 from core.train import Trainer
+from helpers import opened
 from playground import saved_run
 from playground.comparison import apply, read_link
 from playground.export import config_from_json, config_json, metrics_csv
 from playground.history import EVERYONE, History
-from playground.runs import RUNS
 from playground.scenarios import load, plain
 from playground.spec import Spec
 from playground.view import Record, Status, View
 
 DATA = Path(__file__).parent / "data"
-MAIN = Path(playground.__file__).with_name("main.py")
 EXPECTED = json.loads((DATA / "expected.json").read_text())
 LINKS = EXPECTED["links"]
 OWN_TEXT = (DATA / "own-text.txt").read_text()
 CLOSE = 1e-4  # relative: other processors and versions of PyTorch differ in the last digits
-
-
-@pytest.fixture(scope="module", autouse=True)
-def ended_runs():
-    yield
-    RUNS.close()
 
 
 def held(spec: Spec) -> dict:
@@ -138,22 +130,16 @@ def viewed(record: Record, spec: Spec) -> View:
 # --- links ------------------------------------------------------------------------------------
 
 
-def opened(query: dict[str, str], page: str | None = None) -> AppTest:
+def taken(query: dict[str, str], page: str = "playground") -> AppTest:
     """A page, opened with this in its link; nothing of it is found fault with."""
-    test = AppTest.from_file(MAIN, default_timeout=120)
-    if page is not None:
-        test.run()
-    for key, value in query.items():
-        test.query_params[key] = value
-    test = test.run() if page is None else test.switch_page(f"app_pages/{page}.py").run()
-    assert not test.exception, [element.message for element in test.exception]
+    test = opened(page, **query)
     assert not test.warning and not test.error
     return test
 
 
 @pytest.mark.parametrize("link", LINKS["playground"], ids=lambda link: " ".join(link["query"]))
 def test_a_link_to_the_playground_turns_the_same_knobs(link):
-    test = opened(link["query"])
+    test = taken(link["query"])
     assert held(test.session_state.choice.spec) == link["spec"]
     assert {key: test.session_state[key] for key in link["widgets"]} == link["widgets"]
 
@@ -170,10 +156,10 @@ def test_a_link_to_a_comparison_lines_up_the_same_runs(link):
 def test_every_scenario_of_a_link_is_there():
     for link in LINKS["scenarios"]:
         assert list(load()[link["query"]["scenario"]].names) == link["names"]
-    assert not opened(LINKS["scenarios"][0]["query"], "scenarios").dataframe
+    assert not taken(LINKS["scenarios"][0]["query"], "scenarios").dataframe
 
 
 @pytest.mark.parametrize("link", LINKS["ideas"], ids=lambda link: " ".join(link["query"].values()))
 def test_a_link_to_an_idea_turns_the_same_knobs(link):
-    test = opened(link["query"], link["page"])
+    test = taken(link["query"], link["page"])
     assert {key: test.session_state[key] for key in link["widgets"]} == link["widgets"]

@@ -1,6 +1,5 @@
 """What goes into the history and when, and the page on which it is found again."""
 
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,33 +7,18 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import playground
 from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
 from core.train import Change
+from helpers import SMALL, fine, opened, spec_for, texts, wait
 from playground import visitor
 from playground.history import History, HistoryUnavailable
 from playground.remember import MEMORY, WORTH_KEEPING, Memory, title
-from playground.runs import RUNS, Runs
+from playground.runs import Runs
 from playground.spec import Spec
 from playground.view import Status
 
-MAIN = Path(playground.__file__).with_name("main.py")
-SMALL = {"d_model": "16", "n_layers": "1", "batch_size": "4", "steps": "50"}
 FOREVER = 1_000_000
-
-
-def spec_for(task="copy", steps=30, lr=1e-3, seed=0, **model) -> Spec:
-    task = TASKS[task](length=3) if isinstance(task, str) else task
-    config = ModelConfig.for_task(task, **{"d_model": 8, "n_heads": 1, "n_layers": 1} | model)
-    return Spec(config, task, TrainConfig(batch_size=4, steps=steps, lr=lr, seed=seed))
-
-
-def wait(condition):
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, "it never came true"
-        time.sleep(0.002)
 
 
 @pytest.fixture(autouse=True)
@@ -228,29 +212,6 @@ def test_an_unknown_mode_is_named(monkeypatch):
 # --- the page -----------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", autouse=True)
-def ended_runs():
-    yield
-    RUNS.close()
-
-
-def fine(test: AppTest) -> AppTest:
-    assert not test.exception, [element.message for element in test.exception]
-    return test
-
-
-def opened(**query: str) -> AppTest:
-    test = AppTest.from_file(MAIN, default_timeout=120)
-    for key, value in query.items():
-        test.query_params[key] = value
-    fine(test.run())
-    return fine(test.switch_page("app_pages/history.py").run())
-
-
-def texts(elements) -> str:
-    return " ".join(element.value for element in elements)
-
-
 def add(label: str, spec: Spec | None = None, owner: str = "", steps: int = 50) -> int:
     """A run that was made earlier."""
     runs, spec = Runs(workers=1, grace=3600), spec or spec_for()
@@ -273,13 +234,13 @@ def labels(test: AppTest) -> list[str]:
 
 
 def test_an_empty_history_says_how_it_fills():
-    assert "at least 20 steps" in texts(opened().info)
+    assert "at least 20 steps" in texts(opened("history").info)
 
 
 def test_runs_stand_in_the_table_newest_first():
     add("the first", spec_for(scale="none"))
     add("the second", steps=60)
-    test = opened()
+    test = opened("history")
     table = test.dataframe[0].value
     assert labels(test) == ["the second", "the first"]
     assert list(table["task"]) == ["copy", "copy"] and list(table["steps"]) == [60, 50]
@@ -288,10 +249,7 @@ def test_runs_stand_in_the_table_newest_first():
 
 
 def test_a_run_of_the_playground_comes_into_the_history():
-    test = AppTest.from_file(MAIN, default_timeout=120)
-    for key, value in (SMALL | {"scale": "none"}).items():
-        test.query_params[key] = value
-    fine(test.run())
+    test = opened(**SMALL | {"scale": "none"})
     fine(test.button(key="play").click().run())
     wait(lambda: not test.session_state.bench.view.live)
     wait(lambda: MEMORY.flush(30) and History().list(""))
@@ -302,7 +260,7 @@ def test_a_run_of_the_playground_comes_into_the_history():
 
 def test_one_run_is_loaded_back_into_the_knobs():
     add("mine", replace(spec_for(scale="none", seed=7, lr=0.0123), probe="321"))
-    test = choose(opened(), 0)
+    test = choose(opened("history"), 0)
     fine(test.button(key="to_knobs").click().run())
     spec = test.session_state.choice.spec
     assert (spec.model.scale, spec.task.name, spec.task.length) == ("none", "copy", 3)
@@ -314,7 +272,7 @@ def test_one_run_is_loaded_back_into_the_knobs():
 def test_several_runs_lie_over_each_other_and_under_the_playgrounds():
     for label in ("a", "b", "b"):
         add(label)
-    test = choose(opened(), 0, 1, 2)
+    test = choose(opened("history"), 0, 1, 2)
     assert test.button(key="to_knobs").disabled
     fine(test.button(key="to_playground").click().run())
     ghosts = test.session_state.bench.ghosts
@@ -327,13 +285,13 @@ def test_several_runs_lie_over_each_other_and_under_the_playgrounds():
 def test_runs_of_different_tasks_are_drawn_with_a_warning():
     add("a")
     add("b", spec_for("sort"))
-    test = choose(opened(), 0, 1)
+    test = choose(opened("history"), 0, 1)
     assert "different tasks" in texts(test.caption)
 
 
 def test_a_run_gets_another_name():
     id = add("a")
-    test = choose(opened(), 0)
+    test = choose(opened("history"), 0)
     fine(test.text_input(key=f"name_{id}").set_value("the good one").run())
     assert labels(test) == ["the good one"]
     fine(test.text_input(key=f"name_{id}").set_value("  ").run())
@@ -343,7 +301,7 @@ def test_a_run_gets_another_name():
 def test_chosen_runs_are_forgotten_and_no_other_one_is_chosen_instead():
     for label in ("a", "b", "c"):
         add(label)
-    test = choose(opened(), 0, 2)
+    test = choose(opened("history"), 0, 2)
     fine(test.button(key="delete_runs").click().run())
     assert labels(test) == ["b"]
     assert test.session_state.chosen_runs == ()
@@ -351,7 +309,7 @@ def test_chosen_runs_are_forgotten_and_no_other_one_is_chosen_instead():
 
 def test_a_new_run_does_not_move_the_choice():
     add("a")
-    test = choose(opened(), 0)
+    test = choose(opened("history"), 0)
     add("b")
     fine(test.run())
     assert labels(test) == ["b", "a"]
@@ -364,7 +322,7 @@ def test_a_new_run_does_not_move_the_choice():
 def test_a_text_of_ones_own_must_be_added_again():
     text = TASKS["text"](source="own", text="abab cdcd efef " * 40, length=8)
     add("mine", spec_for(text))
-    test = choose(opened(), 0)
+    test = choose(opened("history"), 0)
     fine(test.button(key="to_knobs").click().run())
     assert "A text of your own is in no file: add it first" in texts(test.error)
     assert test.session_state.choice.spec.task.name == "reverse"
@@ -376,7 +334,7 @@ def test_a_text_of_ones_own_must_be_added_again():
 def test_switched_off_it_keeps_and_shows_nothing(monkeypatch):
     add("a")
     monkeypatch.setenv("PLAYGROUND_HISTORY", "off")
-    test = opened()
+    test = opened("history")
     assert "switched off" in texts(test.info) and not test.dataframe
 
 
@@ -384,10 +342,7 @@ def test_visitors_see_their_own_runs_only(monkeypatch):
     add("mine", owner="a" * 32)
     add("theirs", owner="b" * 32)
     monkeypatch.setenv("PLAYGROUND_HISTORY", "visitor")
-    test = AppTest.from_file(MAIN, default_timeout=120)
-    test.session_state.visitor_id = "a" * 32
-    fine(test.run())
-    fine(test.switch_page("app_pages/history.py").run())
+    test = opened("history", {"visitor_id": "a" * 32})
     assert labels(test) == ["mine"] and "for this browser alone" in texts(test.markdown)
     test.session_state.visitor_id = "c" * 32
     assert labels(fine(test.run())) == []
@@ -401,7 +356,7 @@ def test_a_browser_that_keeps_no_cookie_is_told_that_its_history_ends_with_the_t
 
 def test_a_folder_that_cannot_be_written_is_said_and_the_rest_goes_on(folder):
     folder.write_text("a file, no folder")
-    test = opened()
+    test = opened("history")
     assert "the run history cannot be used" in texts(test.warning)
     fine(test.switch_page("app_pages/playground.py").run())
     assert test.button(key="play")

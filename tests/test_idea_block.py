@@ -13,6 +13,7 @@ from core.config import ModelConfig
 from core.model import build_model
 from core.tasks import TASKS
 from core.trace import Trace
+from helpers import opened
 from playground.figures.block import (
     PART_COLOURS,
     PART_NAMES,
@@ -284,9 +285,7 @@ def test_a_small_share_is_not_called_nothing(share, said):
 
 
 def test_a_preset_sets_all_sizes_and_the_model_of_that_size_is_counted():
-    from test_lessons import lesson
-
-    test = lesson("block", block_ff="1")
+    test = opened("block", block_ff="1")
     test.button(key="block_as_GPT-2").click().run()
     state = test.session_state
     assert (state["block_width"], state["block_ff"], state["block_layers"]) == (768, 4, 12)

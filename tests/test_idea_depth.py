@@ -8,7 +8,6 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 import torch
-from test_pages import fine, opened, texts
 from torch import nn
 
 from core.config import TrainConfig
@@ -16,6 +15,7 @@ from core.init import INITS
 from core.model import build_model
 from core.trace import Trace
 from core.train import Trainer, cross_entropy
+from helpers import fine, opened, texts
 from playground.figures.depth import (
     FLOOR,
     ROWS,
@@ -30,15 +30,8 @@ from playground.figures.depth import (
 )
 from playground.figures.style import alt_text
 from playground.ideas import depth
-from playground.runs import RUNS
 
 NORMS = ("post", "pre", "none")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def ended_runs():
-    yield
-    RUNS.close()
 
 
 # --- measures ---------------------------------------------------------------------------------

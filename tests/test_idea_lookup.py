@@ -10,12 +10,12 @@ import orjson
 import plotly.colors
 import plotly.graph_objects as go
 import pytest
-from test_lessons import find, fine, lesson, texts
 
 from core.config import ModelConfig, TrainConfig
 from core.model import build_model
 from core.tasks import TASKS
 from core.train import Trainer
+from helpers import find, fine, opened, texts
 from playground.figures import style
 from playground.figures.lookup import (
     Bars,
@@ -46,15 +46,8 @@ from playground.ideas.lookup import (
     twins,
     words_of,
 )
-from playground.runs import RUNS
 
 WORDS = ("the", "cat", "sat", "on", "the", "mat")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def ended_runs():
-    yield
-    RUNS.close()
 
 
 # --- one query through a model --------------------------------------------------------------
@@ -570,7 +563,7 @@ def test_the_sentence_shows_each_word_its_weight_and_what_is_hidden():
 
 
 def test_next_and_back_walk_through_the_stages_of_the_link():
-    test = lesson("lookup", lookup_stage="embed")
+    test = opened("lookup", lookup_stage="embed")
     assert test.button(key="lookup_back").disabled
     stages = []
     while not test.button(key="lookup_next").disabled:
@@ -583,7 +576,7 @@ def test_next_and_back_walk_through_the_stages_of_the_link():
 
 
 def test_own_words_are_looked_at_or_refused_with_the_rule():
-    test = lesson("lookup", lookup_words="To be or not to be", lookup_query="6 be")
+    test = opened("lookup", lookup_words="To be or not to be", lookup_query="6 be")
     assert not test.error and not test.warning
     assert "“be” stands at" not in texts(test.caption) and "“to” stands at 1 and 5" in texts(
         test.caption
@@ -597,7 +590,7 @@ def test_own_words_are_looked_at_or_refused_with_the_rule():
 
 
 def test_the_buttons_of_the_dictionary_look_up_blend_and_find_nothing():
-    test = lesson("lookup", lookup_mode="by hand")
+    test = opened("lookup", lookup_mode="by hand")
     said = {}
     for name in ("sharp", "blend", "no"):
         fine(test.button(key=f"lookup_{name}").click().run())
@@ -609,6 +602,6 @@ def test_the_buttons_of_the_dictionary_look_up_blend_and_find_nothing():
 
 
 def test_new_numbers_come_from_the_next_seed():
-    test = lesson("lookup", lookup_seed="19")
+    test = opened("lookup", lookup_seed="19")
     fine(test.button(key="lookup_new").click().run())
     assert find(test, "select_slider", "lookup_seed").value == 0

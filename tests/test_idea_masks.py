@@ -6,13 +6,13 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 import torch
-from test_pages import fine, opened, texts
 
 from core.config import ModelConfig
 from core.masks import MASKS
 from core.model import build_model
 from core.tasks.base import PAD
 from core.trace import Trace
+from helpers import fine, opened, texts
 from playground.figures.masks import (
     largest,
     mask_picture,
@@ -22,13 +22,6 @@ from playground.figures.masks import (
 )
 from playground.figures.style import alt_text
 from playground.ideas import masks
-from playground.runs import RUNS
-
-
-@pytest.fixture(scope="module", autouse=True)
-def ended_runs():
-    yield
-    RUNS.close()
 
 
 def drawn(seed: int, length: int = 8, share: float = 0.3) -> masks.Cells:

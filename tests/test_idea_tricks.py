@@ -14,6 +14,7 @@ from core.model import build_model
 from core.tasks import TASKS
 from core.trace import Trace
 from core.train import Trainer, cross_entropy
+from helpers import opened
 from playground.figures.style import alt_text
 from playground.figures.tricks import (
     REACH,
@@ -334,9 +335,7 @@ def test_times_are_held_against_the_first():
 
 
 def page(**query: str):
-    from test_lessons import lesson
-
-    return lesson("tricks", **query)
+    return opened("tricks", **query)
 
 
 @pytest.mark.parametrize(

@@ -4,29 +4,14 @@ from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
-from test_pages import fine, opened, texts, until
 
 import playground
+from helpers import find, fine, opened, texts, until
 from playground.pages import IDEAS
-from playground.runs import RUNS
 
 PAGES = Path(playground.__file__).parent
 PICKED = 4  # values of a control that are tried: the first, the last, some in between
 CHOICES = ("button_group", "select_slider", "selectbox", "radio")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def ended_runs():
-    yield
-    RUNS.close()
-
-
-def lesson(name: str, **query: str) -> AppTest:
-    """The page of an idea, opened with a link that says this."""
-    test = opened()
-    for key, value in query.items():
-        test.query_params[key] = value
-    return fine(test.switch_page(f"app_pages/{name}.py").run())
 
 
 def controls_of(test: AppTest, name: str) -> dict[str, str]:
@@ -38,10 +23,6 @@ def controls_of(test: AppTest, name: str) -> dict[str, str]:
         for element in test.get(kind)
         if element.key and element.key.startswith(f"{name}_")
     }
-
-
-def find(test: AppTest, kind: str, key: str):
-    return next((element for element in test.get(kind) if element.key == key), None)
 
 
 def values(element, kind: str) -> list:
@@ -59,7 +40,7 @@ def values(element, kind: str) -> list:
 
 @pytest.mark.parametrize("name", IDEAS)
 def test_every_control_of_a_page_can_be_turned(name):
-    test = lesson(name)
+    test = opened(name)
     found = controls_of(test, name)
     assert len([kind for kind in found.values() if kind != "button"]) >= 2, "there is a choice"
     for key, kind in found.items():
@@ -88,7 +69,7 @@ def choose(element, kind: str, index: int | None, before) -> None:
 
 @pytest.mark.parametrize("name", IDEAS)
 def test_a_page_claims_measures_and_shows_the_code_that_ran(name):
-    test = lesson(name)
+    test = opened(name)
     assert any(IDEAS[name].title in element.value for element in test.header)
     assert "It is said:" in texts(test.html), "what is claimed"
     shown = [element.value for element in test.code]
@@ -102,7 +83,7 @@ def test_a_page_claims_measures_and_shows_the_code_that_ran(name):
 
 @pytest.mark.parametrize("name", IDEAS)
 def test_every_control_explains_itself(name):
-    test = lesson(name)
+    test = opened(name)
     for key, kind in controls_of(test, name).items():
         assert find(test, kind, key).help, key
 
@@ -117,11 +98,11 @@ def test_a_page_is_three_files_of_one_name(name):
 
 
 def test_a_link_sets_the_knobs_of_a_page_and_an_impossible_value_is_named():
-    test = lesson("scaling", scaling_by="√d_k", scaling_init="gpt2", scaling_width="256")
+    test = opened("scaling", scaling_by="√d_k", scaling_init="gpt2", scaling_width="256")
     assert not test.warning
     assert find(test, "button_group", "scaling_init").value == "gpt2"
     assert find(test, "select_slider", "scaling_width").value == 256
-    test = lesson("scaling", scaling_init="zeros", scaling_width="3")
+    test = opened("scaling", scaling_init="zeros", scaling_width="3")
     said = texts(test.warning)
     assert "scaling_init=zeros" in said and "xavier, gpt2, torch" in said
     assert "scaling_width=3" in said
@@ -130,20 +111,20 @@ def test_a_link_sets_the_knobs_of_a_page_and_an_impossible_value_is_named():
 
 
 def test_capitals_in_a_link_do_not_matter():
-    test = lesson("tricks", tricks_which="precision")
+    test = opened("tricks", tricks_which="precision")
     assert find(test, "button_group", "tricks_which").value == "Precision"
     assert not test.warning
 
 
 def test_a_knob_that_limits_another_takes_it_along():
-    test = lesson("scaling", scaling_width="1024")
+    test = opened("scaling", scaling_width="1024")
     find(test, "button_group", "scaling_heads").set_value(8)
     fine(test.run())
     assert find(test, "select_slider", "scaling_width").value == 128
 
 
 def test_the_training_of_a_page_runs_pauses_and_is_forgotten():
-    test = lesson("scaling")
+    test = opened("scaling")
     fine(test.button(key="play").click().run())
     trial = test.session_state.trials["scaling"]
     until(test, lambda test: all(len(run.view().loss) > 2 for run in trial.all_runs()))
@@ -159,7 +140,7 @@ def test_the_training_of_a_page_runs_pauses_and_is_forgotten():
 
 
 def test_a_training_can_be_taken_to_the_compare_page():
-    test = lesson("scaling", scaling_init="gpt2")
+    test = opened("scaling", scaling_init="gpt2")
     fine(test.button(key="scaling_compare").click().run())
     assert test.session_state.variants == "scale=none"
     model = test.session_state.choice.spec.model
@@ -174,7 +155,7 @@ def test_a_training_can_be_taken_to_the_compare_page():
     ],
 )
 def test_what_was_learnt_is_measured_once_the_runs_rest(name, choice, what):
-    test = lesson(name, **choice)
+    test = opened(name, **choice)
     fine(test.button(key="play").click().run())
     trial = test.session_state.trials[name]
     until(test, lambda test: all(len(run.view().loss) > 5 for run in trial.all_runs()))
@@ -188,7 +169,7 @@ def test_what_was_learnt_is_measured_once_the_runs_rest(name, choice, what):
 
 
 def test_a_training_on_another_page_takes_the_room_of_the_last_one():
-    test = lesson("scaling")
+    test = opened("scaling")
     fine(test.button(key="play").click().run())
     first = test.session_state.trials["scaling"]
     until(test, lambda test: all(len(run.view().loss) for run in first.all_runs()))

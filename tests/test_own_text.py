@@ -6,6 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.tasks.sources import MAX_TEXT_BYTES
+from helpers import fine
 from playground.own_text import fingerprint
 
 GOOD = "to be or not to be, that is the question\n" * 5
@@ -28,11 +29,6 @@ def opened(**query: str) -> AppTest:
     for key, value in query.items():
         test.query_params[key] = value
     return fine(test.run())
-
-
-def fine(test: AppTest) -> AppTest:
-    assert not test.exception
-    return test
 
 
 def paste(test: AppTest, text: str) -> AppTest:

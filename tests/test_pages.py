@@ -1,67 +1,23 @@
 """Every page without a browser: it opens, its knobs turn, and nothing raises."""
 
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import playground
 from core.tasks import TASKS
+from helpers import MAIN, SMALL, fine, opened, texts, until, widgets
 from playground import controls
 from playground.pages import IDEAS
-from playground.runs import RUNS
 
-MAIN = Path(playground.__file__).with_name("main.py")
 # The pages of the ideas have tests of their own: they do not depend on the knobs.
 LESSONS = {f"{name}.py" for name in IDEAS}
 OTHERS = sorted({p.name for p in MAIN.parent.glob("app_pages/*.py")} - {"playground.py"} - LESSONS)
-SMALL = {"d_model": "16", "n_layers": "1", "batch_size": "4", "steps": "50"}
 FORMS = [(name, form) for name, task in TASKS.items() for form in task.architectures]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def ended_runs():
-    yield
-    RUNS.close()
-
-
-def opened(**query: str) -> AppTest:
-    """The app, opened with a link that says this."""
-    test = AppTest.from_file(MAIN, default_timeout=120)
-    for key, value in query.items():
-        test.query_params[key] = value
-    return fine(test.run())
-
-
-def fine(test: AppTest) -> AppTest:
-    assert not test.exception, [element.message for element in test.exception]
-    return test
-
-
-def widgets(test: AppTest) -> dict[str, object]:
-    """Key -> widget, of all that can be set."""
-    kinds = ("toggle", "selectbox", "select_slider", "button_group", "number_input", "text_input")
-    return {w.key: w for kind in kinds for w in test.get(kind) if w.key}
 
 
 def steps(test: AppTest) -> int:
     return int(test.metric[0].value.split("/")[0])
-
-
-def until(test: AppTest, true: Callable[[AppTest], bool]) -> AppTest:
-    """Run the page again and again, as its clock does in a browser."""
-    end = time.monotonic() + 120
-    while not true(test):
-        assert time.monotonic() < end, [element.value for element in test.html]
-        time.sleep(0.05)
-        fine(test.run())
-    return test
-
-
-def texts(elements) -> str:
-    return " ".join(element.value for element in elements)
 
 
 @pytest.mark.parametrize("task, architecture", FORMS)
@@ -277,10 +233,7 @@ def test_a_text_that_cannot_be_learnt_changes_neither_the_run_nor_the_link():
 
 def test_a_key_given_twice_and_an_unknown_key_are_named():
     """UI-02"""
-    test = AppTest.from_file(MAIN, default_timeout=120)
-    test.query_params["lr"] = ["0.01", "0.1"]
-    test.query_params["colour"] = "red"
-    fine(test.run())
+    test = opened(lr=["0.01", "0.1"], colour="red")
     assert "lr` is given 2 times" in texts(test.warning)
     assert "`colour` is not a knob" in texts(test.warning)
     assert test.session_state.choice.spec.training.lr == 0.001
@@ -297,9 +250,7 @@ def test_a_knob_of_a_task_without_its_task_is_pointed_to_and_none_means_off():
 @pytest.mark.parametrize("key, given", [("seed", "3"), ("residual", "false"), ("task", "copy")])
 def test_the_last_of_two_values_is_not_taken_silently(key, given):
     """UI-02"""
-    test = AppTest.from_file(MAIN, default_timeout=120)
-    test.query_params[key] = [given, given]
-    fine(test.run())
+    test = opened(**{key: [given, given]})
     assert f"`{key}` is given 2 times" in texts(test.warning)
     assert test.session_state.choice == opened().session_state.choice
     fine(test.number_input(key="seed").set_value(7).run())
@@ -308,10 +259,7 @@ def test_the_last_of_two_values_is_not_taken_silently(key, given):
 
 def test_widths_given_twice_fall_back_before_the_heads_are_looked_at():
     """UI-02"""
-    test = AppTest.from_file(MAIN, default_timeout=120)
-    test.query_params["d_model"] = ["32", "24"]
-    test.query_params["n_heads"] = "16"
-    fine(test.run())
+    test = opened(d_model=["32", "24"], n_heads="16")
     assert "d_model` is given 2 times" in texts(test.warning)
     model = test.session_state.choice.spec.model
     assert (model.d_model, model.n_heads) == (64, 16)
@@ -487,10 +435,7 @@ def test_two_visitors_have_a_bench_each():
 
 
 def test_a_width_that_the_default_heads_do_not_divide_opens_with_heads_that_do():
-    page = AppTest.from_file(str(MAIN), default_timeout=60)
-    page.query_params["d_model"], page.query_params["position"] = "20", "rotary"
-    page.run()
-    assert not page.exception
+    page = opened(d_model="20", position="rotary")
     assert page.session_state["n_heads"] in (1, 2, 5, 10)
 
 

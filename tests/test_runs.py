@@ -4,7 +4,6 @@ import gc
 import math
 import re
 import threading
-import time
 import weakref
 
 import numpy as np
@@ -12,9 +11,9 @@ import pytest
 import torch
 
 from core import checkpoint
-from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
 from core.train import Change, Trainer
+from helpers import spec_for, wait
 from playground import run as module
 from playground import spec as limits
 from playground.runs import Runs
@@ -22,21 +21,6 @@ from playground.spec import Spec, estimated_memory
 from playground.view import Status
 
 FOREVER = 1_000_000
-
-
-def spec_for(task="copy", length=3, mask="causal", probe=None, d_model=8, **training) -> Spec:
-    task = TASKS[task](length=length)
-    model = ModelConfig.for_task(task, d_model=d_model, n_heads=1, n_layers=1, mask=mask)
-    return Spec(model, task, TrainConfig(**({"batch_size": 4, "steps": 30} | training)), probe)
-
-
-def wait(condition, seconds=60.0):
-    """Poll until something is true; the deadline is generous, for slow machines."""
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end, "it never came true"
-        time.sleep(0.002)
-    return found
 
 
 def rest(run):

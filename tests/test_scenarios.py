@@ -6,15 +6,15 @@ import time
 
 import numpy as np
 import pytest
-from check_scenarios import check, lines, main
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
-from test_pages import MAIN, fine, texts
 
+from check_scenarios import check, lines, main
+from helpers import fine, opened, texts
 from playground import controls, scenarios
 from playground.comparison import decode, read_link
-from playground.runs import RUNS, Runs
+from playground.runs import Runs
 from playground.scenarios import MEASURES, Scenario, load, read
 from playground.spec import check_limits
 
@@ -39,12 +39,6 @@ when = [{ what = "loss", of = "other", minus = "base", above = 5.0 }]
 [tiny.outcomes.same]
 say = "No."
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def ended_runs():
-    yield
-    RUNS.close()
 
 
 # --- the playground's own -------------------------------------------------------------------
@@ -254,14 +248,6 @@ def test_the_stated_contrast_appears(name, capsys):
 # --- the page -------------------------------------------------------------------------------
 
 
-def opened(**query: str) -> AppTest:
-    test = AppTest.from_file(MAIN, default_timeout=120)
-    for key, value in query.items():
-        test.query_params[key] = value
-    fine(test.run())
-    return fine(test.switch_page(PAGE).run())
-
-
 def buttons(test: AppTest) -> set[str]:
     return {button.key for button in test.button}
 
@@ -275,7 +261,7 @@ def tiny(monkeypatch) -> Scenario:
 
 
 def test_the_gallery_has_a_card_for_each_and_a_card_opens_its_scenario():
-    test = opened()
+    test = opened("scenarios")
     assert {f"open_{name}" for name in ALL} <= buttons(test)
     for scenario in ALL.values():
         assert scenario.title in texts(test.markdown) and scenario.question in texts(test.markdown)
@@ -288,19 +274,19 @@ def test_the_gallery_has_a_card_for_each_and_a_card_opens_its_scenario():
 
 @pytest.mark.parametrize("name", ALL)
 def test_every_scenario_opens(name):
-    test = opened(scenario=name)
+    test = opened("scenarios", scenario=name)
     assert ALL[name].question in texts(test.markdown)
     assert len(test.radio[0].options) == len(ALL[name].outcomes)
 
 
 def test_a_link_to_a_scenario_that_is_not_there_says_so():
-    test = opened(scenario="chess")
+    test = opened("scenarios", scenario="chess")
     assert "scenario=chess" in texts(test.warning)
     assert "open_leak" in buttons(test)
 
 
 def test_a_prediction_comes_before_play():
-    test = opened(scenario="leak")
+    test = opened("scenarios", scenario="leak")
     assert test.button(key="play").disabled
     fine(test.radio(key="expect_leak").set_value("better").run())
     assert not test.button(key="play").disabled
@@ -308,7 +294,7 @@ def test_a_prediction_comes_before_play():
 
 
 def test_who_skips_the_prediction_may_play():
-    test = opened(scenario="leak")
+    test = opened("scenarios", scenario="leak")
     fine(test.button(key="skip").click().run())
     assert not test.button(key="play").disabled
 
@@ -325,7 +311,7 @@ def finish(test: AppTest) -> AppTest:
 @pytest.mark.parametrize(("chosen", "mark"), [("same", "as you said"), ("worse", "otherwise")])
 def test_predict_run_compare(tiny, chosen, mark):
     """The reason comes last, beside what was said and what was measured."""
-    test = opened(scenario="tiny")
+    test = opened("scenarios", scenario="tiny")
     knobs = test.session_state.choice.spec
     fine(test.radio(key="expect_tiny").set_value(chosen).run())
     assert "Because." not in texts(test.markdown)
@@ -343,7 +329,7 @@ def test_predict_run_compare(tiny, chosen, mark):
 
 
 def test_starting_again_asks_again(tiny):
-    test = opened(scenario="tiny")
+    test = opened("scenarios", scenario="tiny")
     fine(test.button(key="skip").click().run())
     fine(test.button(key="play").click().run())
     finish(test)
@@ -354,7 +340,7 @@ def test_starting_again_asks_again(tiny):
 
 
 def test_a_scenario_leaves_the_compare_page_alone(tiny):
-    test = opened(scenario="tiny")
+    test = opened("scenarios", scenario="tiny")
     fine(test.button(key="skip").click().run())
     fine(test.button(key="play").click().run())
     finish(test)
@@ -363,7 +349,7 @@ def test_a_scenario_leaves_the_compare_page_alone(tiny):
 
 
 def test_it_can_be_taken_into_compare_and_into_the_playground(tiny):
-    test = opened(scenario="tiny", d_ff="32")
+    test = opened("scenarios", scenario="tiny", d_ff="32")
     fine(test.button(key="skip").click().run())
     fine(test.button(key="play").click().run())
     finish(test)

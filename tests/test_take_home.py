@@ -3,50 +3,26 @@
 import json
 import subprocess
 import sys
-import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import playground
 from core import checkpoint
 from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
 from core.train import Trainer
+from helpers import SMALL, fine, opened, spec_for, wait
 from playground import controls, saved_run, take_home
 from playground import spec as limits
 from playground.export import config_json
 from playground.history import History
 from playground.remember import Memory
-from playground.runs import RUNS, Runs
+from playground.runs import Runs
 from playground.spec import Spec
 from playground.view import Record, Status
 from playground.workbench import Workbench
-
-MAIN = Path(playground.__file__).with_name("main.py")
-SMALL = {"d_model": "16", "n_layers": "1", "batch_size": "4", "steps": "50"}
-
-
-def spec_for(task="copy", steps=20, lr=1e-3, **model) -> Spec:
-    task = TASKS[task](length=3) if isinstance(task, str) else task
-    config = ModelConfig.for_task(task, **{"d_model": 8, "n_heads": 1, "n_layers": 1} | model)
-    return Spec(config, task, TrainConfig(batch_size=4, steps=steps, lr=lr))
-
-
-def wait(condition):
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, "it never came true"
-        time.sleep(0.002)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def ended_runs():
-    yield
-    RUNS.close()
 
 
 @pytest.fixture
@@ -230,17 +206,8 @@ def test_a_file_name_says_what_changed_and_nothing_that_a_disk_refuses():
 # --- the tab ----------------------------------------------------------------------------------
 
 
-def opened(**query: str) -> AppTest:
-    test = AppTest.from_file(MAIN, default_timeout=120)
-    for key, value in (SMALL | query).items():
-        test.query_params[key] = value
-    test.session_state.details = "Take it home"
-    return fine(test.run())
-
-
-def fine(test: AppTest) -> AppTest:
-    assert not test.exception, [element.message for element in test.exception]
-    return test
+def at_home(**query: str) -> AppTest:
+    return opened("playground", {"details": "Take it home"}, **SMALL | query)
 
 
 def rested(test: AppTest) -> AppTest:
@@ -268,7 +235,7 @@ def config_of(test: AppTest, **changed) -> bytes:
 
 
 def test_downloads_say_what_is_missing_until_there_is_something():
-    test = opened()
+    test = at_home()
     found = {button.key: button for button in test.download_button}
     assert found["download_csv"].disabled and found["download_checkpoint"].disabled
     assert not found["download_json"].disabled and not found["download_script"].disabled
@@ -278,7 +245,7 @@ def test_downloads_say_what_is_missing_until_there_is_something():
 
 
 def test_a_configuration_turns_every_knob():
-    test = opened()
+    test = at_home()
     task = TASKS["reverse"](symbols=5)
     model = ModelConfig.for_task(task, scale="none", n_heads=2, tie_embeddings=True)
     wanted = Spec(model, task, TrainConfig(clip=None), probe="1234012340")
@@ -289,7 +256,7 @@ def test_a_configuration_turns_every_knob():
 
 
 def test_numbers_between_those_offered_are_taken_from_a_file():
-    test = opened()
+    test = at_home()
     data = config_of(test, d_model=40, lr=0.00123456789, steps=123, warmup=7, batch_size=5)
     upload(test, "config_file", "mine.json", data)
     assert not test.error
@@ -301,7 +268,7 @@ def test_numbers_between_those_offered_are_taken_from_a_file():
 
 
 def test_numbers_between_those_offered_are_taken_from_a_link_too():
-    test = opened(lr="0.00123456789", d_model="40")
+    test = at_home(lr="0.00123456789", d_model="40")
     assert not test.warning
     assert test.session_state.choice.spec.training.lr == 0.00123456789
     assert test.session_state.choice.spec.model.d_model == 40
@@ -318,7 +285,7 @@ def test_numbers_between_those_offered_are_taken_from_a_link_too():
     ],
 )
 def test_a_bad_configuration_is_named_and_nothing_changes(change, said):
-    test = opened()
+    test = at_home()
     fine(test.button(key="step").click().run())
     run, spec = rested(test).session_state.bench.run, test.session_state.choice.spec
     upload(test, "config_file", "bad.json", config_of(test, **change))
@@ -327,13 +294,13 @@ def test_a_bad_configuration_is_named_and_nothing_changes(change, said):
 
 
 def test_a_file_that_is_no_configuration_is_named():
-    test = opened()
+    test = at_home()
     upload(test, "config_file", "photo.json", b"\xff\xd8\xff\xe0")
     assert "photo.json" in texts(test.error) and "Nothing has changed" in texts(test.error)
 
 
 def test_a_text_of_ones_own_must_be_added_before_its_configuration():
-    test = opened()
+    test = at_home()
     text = TASKS["text"](source="own", text="abab cdcd efef " * 40, length=8)
     spec = Spec(ModelConfig.for_task(text, d_model=16, n_layers=1), text, TrainConfig(steps=50))
     upload(test, "config_file", "own.json", config_json(spec).encode())
@@ -346,7 +313,7 @@ def test_a_text_of_ones_own_must_be_added_before_its_configuration():
 
 
 def test_a_checkpoint_goes_on_as_a_resting_run():
-    test = opened()
+    test = at_home()
     fine(test.button(key="play").click().run())
     rested(test)
     whole = test.session_state.bench.view.loss.copy()
@@ -369,7 +336,7 @@ def test_a_checkpoint_goes_on_as_a_resting_run():
 
 
 def test_a_checkpoint_of_a_run_that_was_over_says_so_and_trains_on_when_steps_are_raised():
-    test = opened()
+    test = at_home()
     spec = test.session_state.choice.spec
     trainer, record = trained(spec, 50)
     upload(test, "checkpoint_file", "run.zip", saved_run.save(trainer, record, spec))
@@ -405,7 +372,7 @@ def test_what_was_brought_back_is_a_new_run_only_once_it_has_trained_on(bench, t
 
 
 def test_a_checkpoint_without_a_curve_is_told_by_its_validation_loss():
-    test = opened()
+    test = at_home()
     trainer, _ = trained(test.session_state.choice.spec, 10)
     data = checkpoint.to_bytes(checkpoint.snapshot(trainer))
     upload(test, "checkpoint_file", "run.zip", data)
@@ -418,7 +385,7 @@ def test_a_checkpoint_without_a_curve_is_told_by_its_validation_loss():
 
 
 def test_a_bad_checkpoint_leaves_the_run_going():
-    test = opened(steps="50000")
+    test = at_home(steps="50000")
     fine(test.button(key="play").click().run())
     run = test.session_state.bench.run
     upload(test, "checkpoint_file", "bad.zip", b"PK nothing")

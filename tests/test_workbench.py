@@ -1,6 +1,5 @@
 """One visitor's bench: what a turned knob does to the run in work."""
 
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +8,7 @@ import pytest
 from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
 from core.train import Trainer
+from helpers import spec_for, wait
 from playground import spec as limits
 from playground.runs import Runs
 from playground.spec import Spec
@@ -16,19 +16,6 @@ from playground.view import Status
 from playground.workbench import GHOSTS, Workbench, before, changed_fields, in_words, untrained
 
 FOREVER = 1_000_000
-
-
-def spec_for(task="copy", probe=None, steps=30, length=3, lr=1e-3, seed=0, **model) -> Spec:
-    task = TASKS[task](length=length)
-    config = ModelConfig.for_task(task, **{"d_model": 8, "n_heads": 1, "n_layers": 1} | model)
-    return Spec(config, task, TrainConfig(batch_size=4, steps=steps, lr=lr, seed=seed), probe)
-
-
-def wait(condition):
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, "it never came true"
-        time.sleep(0.002)
 
 
 def rest(bench: Workbench) -> None:
