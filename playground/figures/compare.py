@@ -46,6 +46,7 @@ from playground.figures.style import (
     legend_below,
     margin,
     nice_limit,
+    positive,
     run_colour,
     sizes,
 )
@@ -135,7 +136,7 @@ def comparison_chart(
     # Longer samples than usual, for the dashes; the names make room for them.
     sample = round(22 * size.line)
     longer = " " * math.ceil((sample - 30) / (0.52 * size.small))
-    layout |= legend_below([[band.label + longer] for band in bands], width, projector)
+    layout |= legend_below([band.label + longer for band in bands], width, projector)
     layout["legend"] |= {"itemwidth": sample, "traceorder": "normal"}
     layout["xaxis"]["unifiedhovertitle"] = {"text": "step %{x}: mean (lowest to highest seed)"}
     del layout["annotations"][-1]  # "press Play"
@@ -182,9 +183,7 @@ class _Drawn:
         return [line(x, y, self.colour, 0, **self._about("band"), **fill)]
 
     def line(self, log: bool, size: Sizes) -> dict[str, Any]:
-        band, values = self.band, finite(self.mean)
-        if log:
-            values[~(values > 0)] = np.nan
+        band, values = self.band, positive(self.mean) if log else finite(self.mean)
         exact = np.array([band.mean, band.low, band.high])[:, self.shown].T
         hover = "<b>%{customdata[0]:.4f}</b>"
         if band.n_seeds > 1:

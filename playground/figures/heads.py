@@ -349,7 +349,7 @@ def diversity_chart(
         return empty_figure("one head: nothing to compare", height=300, projector=projector)
     size = sizes(projector)
     ends = ", ".join(f"{name} {values[-1]:.2f}" for name, values in lines.items())
-    below = legend_below([[name] for name in lines], NARROW, projector)
+    below = legend_below(lines, NARROW, projector)
     below["margin"]["t"] = 2 * size.font
     alt = f"Head diversity at step {steps[-1]}: {ends}."
     figure = new_figure(alt, 300, projector, "diversity", **below)

@@ -23,10 +23,13 @@ from playground.figures.style import (
     dash,
     finite,
     legend_below,
+    positive,
     run_colour,
     sizes,
     step_axis,
 )
+
+HEIGHT = 320
 
 
 def gradient_chart(
@@ -35,7 +38,6 @@ def gradient_chart(
     *,
     total_steps: int | None = None,
     width: int = 500,
-    height: int = 320,
     projector: bool = False,
 ) -> Figure:
     """Norm of the gradient of each layer over the steps, on a log axis.
@@ -46,7 +48,7 @@ def gradient_chart(
     """
     last = [f"{name} {values[-1]:.2g}" for name, values in series.items() if len(values)]
     alt = "Gradient norm per layer. " + ("Now: " + ", ".join(last) if last else "Nothing yet") + "."
-    figure = _figure(alt, height, projector, "gradients", series, width, steps)
+    figure = _figure(alt, "gradients", series, steps, width, projector)
     traces = _lines(steps, series, projector, "%{y:.3g}", positive)
     add_panel(figure, 0, _steps(steps, total_steps), log_axis("gradient norm"), traces)
     return figure
@@ -59,7 +61,6 @@ def entropy_chart(
     *,
     total_steps: int | None = None,
     width: int = 500,
-    height: int = 320,
     projector: bool = False,
 ) -> Figure:
     """Per head: entropy of the weights as a share of its maximum, and the mean largest weight.
@@ -76,24 +77,17 @@ def entropy_chart(
     alt = "Entropy of the attention weights, as a share of its maximum, and mean largest weight."
     for name in panels[0]:
         alt += f" {name}: {panels[0][name][-1]:.2f} and {panels[1][name][-1]:.2f}."
-    figure = _figure(alt, height, projector, "entropy", panels[0], width, steps)
+    figure = _figure(alt, "entropy", panels[0], steps, width, projector)
     size = sizes(projector)
     figure["layout"]["margin"] |= {"l": 3 * size.font, "t": 2 * size.font}
     titles = ("entropy / its maximum", "mean largest weight")
-    for i, (title, series, domain) in enumerate(
-        zip(titles, panels, ([0, 0.45], [0.55, 1]), strict=True)
-    ):
-        add_panel(
-            figure,
-            i,
-            _steps(steps, total_steps) | {"domain": domain},
-            axis(range=[-0.02, 1.02], dtick=0.25),
-            (
-                trace | {"showlegend": i == 0}
-                for trace in _lines(steps, series, projector, "%{y:.3f}")
-            ),
-            title=title,
-        )
+    across = ([0, 0.45], [0.55, 1])
+    for i, series in enumerate(panels):
+        x = _steps(steps, total_steps) | {"domain": across[i]}
+        y = axis(range=[-0.02, 1.02], dtick=0.25)
+        lines = _lines(steps, series, projector, "%{y:.3f}")
+        traces = (trace | {"showlegend": i == 0} for trace in lines)
+        add_panel(figure, i, x, y, traces, title=titles[i])
     return figure
 
 
@@ -104,7 +98,6 @@ def spread_chart(
     *,
     total_steps: int | None = None,
     width: int = 500,
-    height: int = 320,
     projector: bool = False,
 ) -> Figure:
     """Spread (standard deviation) of the scores that enter the softmax, beside what theory says.
@@ -116,7 +109,7 @@ def spread_chart(
     """
     now = [f"{name} {values[-1]:.2f}" for name, values in measured.items() if len(values)]
     alt = "Spread of the attention scores. " + ("Now: " + ", ".join(now) if now else "Nothing yet")
-    figure = _figure(alt + ".", height, projector, "spread", measured, width, steps)
+    figure = _figure(alt + ".", "spread", measured, steps, width, projector)
     x, y = _steps(steps, total_steps), axis("spread of the scores", rangemode="tozero")
     add_panel(figure, 0, x, y, _lines(steps, measured, projector, "%{y:.3f}"))
     if theory is not None:
@@ -127,25 +120,17 @@ def spread_chart(
     return figure
 
 
-def positive(values: ArrayLike) -> np.ndarray:
-    """Values with NaN (a gap) where a log axis has no place for them."""
-    numbers = finite(values)
-    numbers[~(numbers > 0)] = np.nan
-    return numbers
-
-
 def _figure(
     alt: str,
-    height: int,
-    projector: bool,
     revision: str,
     names: Iterable[str],
-    width: int,
     steps: Sequence[int],
+    width: int,
+    projector: bool,
 ) -> Figure:
     """Figure over the steps with a legend below it."""
-    figure = new_figure(alt, height, projector, revision, hovermode="x unified")
-    figure["layout"] |= legend_below([[name] for name in names], width, projector)
+    figure = new_figure(alt, HEIGHT, projector, revision, hovermode="x unified")
+    figure["layout"] |= legend_below(names, width, projector)
     figure["layout"]["annotations"].append(step_label(projector))
     if not len(steps):
         figure["layout"]["annotations"].append(note("no steps yet"))

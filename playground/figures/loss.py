@@ -121,7 +121,7 @@ def loss_chart(
     alt = _alt(curves, chance, floor, marks)
     figure = new_figure(alt, height, projector, f"loss {log}", hovermode="x unified")
     layout = figure["layout"]
-    layout |= legend_below(list(groups.values()), width, projector)
+    layout |= legend_below(groups.values(), width, projector)
     traces += [reference_line(value, end, projector) for _, value in lines]
     scale = {"type": "log", "dtick": "D2"} if log else {"rangemode": "tozero"}
     add_panel(figure, 0, step_axis(end), axis("loss (nats)", **scale))

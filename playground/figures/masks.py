@@ -336,7 +336,7 @@ def window_chart(
         height,
         projector,
         "window",
-        **legend_below([[name] for name in (*names, rule)], width, projector),
+        **legend_below((*names, rule), width, projector),
     )
     layout = figure["layout"]
     layout["margin"] |= {"b": layout["margin"]["b"] + 2 * size.font, "l": 4 * size.font}

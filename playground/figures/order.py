@@ -234,7 +234,7 @@ def blind_chart(
         for mask, row in differences.items()
         for kind, value in row.items()
     ]
-    below = legend_below([[mask] for mask in differences], NARROW, projector)
+    below = legend_below(differences, NARROW, projector)
     below["margin"] |= {"l": 7 * size.small, "r": 5 * size.small, "t": 2 * size.font + 4}
     figure = new_figure(
         "Largest difference. " + "; ".join(said) + ".",
@@ -297,7 +297,7 @@ def beyond_chart(
             projector=projector,
         )
     size = sizes(projector)
-    below = legend_below([[name + "     "] for name in lines], WIDE, projector)
+    below = legend_below([name + "     " for name in lines], WIDE, projector)
     below["margin"] |= {"t": 2 * size.font, "b": below["margin"]["b"] + size.font}
     figure = new_figure("", height, projector, "beyond", **below)
     layout, said, drawn = figure["layout"], [], []

@@ -125,7 +125,7 @@ def scale_sweep(
     size, across = sizes(projector), domains(len(lines), gap=0.07)
     shown = [names[scale] for scale in next(iter(lines.values()))]
     alt = _sweep_alt(widths, lines, titles, names)
-    below = legend_below([[name] for name in shown], WIDTH, projector)
+    below = legend_below(shown, WIDTH, projector)
     below["margin"] |= {"t": 2 * size.font + 6, "l": 4 * size.font}
     figure = new_figure(alt, height, projector, "sweep", **below)
     ticks = {"tickvals": widths[::2], "ticktext": [str(w) for w in widths[::2]]}

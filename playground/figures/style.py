@@ -13,7 +13,7 @@ in `TEMPLATE`; a figure says only what differs.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -136,6 +136,13 @@ def finite(values: ArrayLike) -> np.ndarray:
     return numbers
 
 
+def positive(values: ArrayLike) -> np.ndarray:
+    """Values with NaN (a gap) where a log axis has no place for them."""
+    numbers = finite(values)
+    numbers[~(numbers > 0)] = np.nan
+    return numbers
+
+
 def nice_limit(largest: float) -> float:
     """Smallest of 1, 2, 5 × a power of ten that reaches `largest`: a scale that seldom jumps."""
     if not math.isfinite(largest) or largest <= 0:
@@ -157,19 +164,26 @@ def margin(left: float, right: float, top: float, bottom: float) -> dict[str, in
     return {"l": round(left), "r": round(right), "t": round(top), "b": round(bottom)}
 
 
-def legend_below(groups: Sequence[Sequence[str]], width: int, projector: bool) -> dict[str, Any]:
-    """Legend under the step axis, with the bottom margin that makes room for it.
+def legend_below(
+    names: Iterable[str | Sequence[str]], width: int, projector: bool
+) -> dict[str, Any]:
+    """Legend under the horizontal axis, with the bottom margin that makes room for it.
 
     Plotly sets the names of a group below each other and the groups side by side, as many as fit;
     the estimate here does the same.
+
+    Args:
+        names: of the lines; those of a group together.
+        width: pixels the figure will about have.
     """
+    groups = [[name] if isinstance(name, str) else name for name in names]
     font = sizes(projector).small + (0 if projector else 1)
     room, used, rows, tallest = width - 6 * font - 16, 0.0, 0, 0
-    for names in groups:
-        needed = max(map(len, names)) * 0.52 * font + 45
+    for group in groups:
+        needed = max(map(len, group)) * 0.52 * font + 45
         if used and used + needed > room:
             rows, used, tallest = rows + tallest, 0.0, 0
-        used, tallest = used + needed, max(tallest, len(names))
+        used, tallest = used + needed, max(tallest, len(group))
     rows += tallest
     return {
         "margin": margin(5 * font, 24 if projector else 16, 12, 2.2 * font + 1.85 * font * rows),

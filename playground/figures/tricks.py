@@ -68,7 +68,7 @@ def schedule_picture(
         "schedule",
         hovermode="x unified",
         annotations=[step_label(projector)],
-        **legend_below([[name] for name in lines], width, projector),
+        **legend_below(lines, width, projector),
     )
     add_panel(
         figure,
@@ -109,7 +109,7 @@ def clip_picture(
         height,
         projector,
         "clipping",
-        **legend_below([[name] for name in names], width, projector),
+        **legend_below(names, width, projector),
     )
     layout = figure["layout"]
     layout["margin"] |= {"l": 5 * size.font, "b": layout["margin"]["b"] + size.font}
@@ -186,7 +186,7 @@ def norm_history(
         "norms",
         hovermode="x unified",
         annotations=[step_label(projector)],
-        **legend_below([[name] for name in [*said, "threshold"]], width, projector),
+        **legend_below([*said, "threshold"], width, projector),
     )
     runs = [
         _run(i, label, np.where(np.asarray(values) > 0, values, np.nan), size)
@@ -222,7 +222,7 @@ def tying_picture(
         "tying",
         barmode="stack",
         bargap=0.35,
-        **legend_below([[NAMES[part]] for part in shown], width, projector),
+        **legend_below([NAMES[part] for part in shown], width, projector),
     )
     layout = figure["layout"]
     layout["legend"]["traceorder"] = "normal"
