@@ -243,9 +243,8 @@ def test_the_wiring_shows_what_the_switches_say(residual, norm):
 @pytest.mark.parametrize("residual", [True, False])
 def test_every_arrow_of_the_wiring_leads_upwards_or_into_an_addition(residual):
     for norm in NORMS:
-        arrows = [
-            n for n in wiring_picture(residual, norm)["layout"]["annotations"] if n["showarrow"]
-        ]
+        notes = wiring_picture(residual, norm)["layout"]["annotations"]
+        arrows = [note for note in notes if note.get("showarrow")]
         upwards = [arrow for arrow in arrows if arrow["x"] == arrow["ax"]]
         assert all(arrow["y"] > arrow["ay"] for arrow in upwards)
         assert len(arrows) - len(upwards) == (2 if residual else 0)
@@ -280,7 +279,8 @@ def test_the_end_of_float32_is_drawn_where_numbers_get_there():
 
 
 def test_a_number_that_no_logarithm_has_is_a_gap():
-    figure = depth_picture({"g": {True: (1.0, 1.0), False: (0.0, 1.0)}}, residual=False)
+    lines = {True: (1.0, 1.0), False: (0.0, 1.0)}
+    figure = depth_picture({"g": lines}, residual=False, smallest=depth.SMALLEST)
     assert np.isnan(figure["data"][-1]["y"][0]) and figure["data"][-1]["y"][1] == 1
 
 
@@ -296,7 +296,7 @@ def test_the_sweep_draws_a_line_for_each_wiring_and_rings_the_chosen_one():
     go.Figure(figure)
     drawn = [t for t in figure["data"] if t.get("name") == "without, pre norm"]
     np.testing.assert_allclose(drawn[0]["y"], lines[False, "pre"])
-    rings = [t for t in figure["data"] if t.get("name") == "chosen"]
+    rings = [t for t in figure["data"] if t.get("marker", {}).get("symbol") == "circle-open"]
     assert [ring["x"] for ring in rings] == [[4], [4]]
     assert rings[0]["y"][0] == pytest.approx(lines[False, "pre"][2])
     assert 10 ** figure["layout"]["yaxis"]["range"][0] > FLOOR / 10, "tiny ones press no line flat"
