@@ -1,9 +1,13 @@
-"""Attention: a lookup whose keys, queries and values are all learnt.
+"""Attention: a lookup whose queries, keys and values are all learnt.
 
     softmax(q kᵀ · scale + bias) v        (paper, equation 1; scale = 1/√d_k there)
 
+This is the only place in a transformer where one token reads another; everything else treats
+each token alone. ("Paper" in these files is Vaswani et al. 2017, "Attention Is All You Need".)
+
 One formula, two ways to run it: spelled out when somebody wants to see what happens inside, one
-fused kernel otherwise. Both give the same numbers.
+fused kernel otherwise. Both give the same numbers. `trace` is whoever is looking (trace.py),
+`bias` says which keys a query may see (masks.py).
 """
 
 from collections.abc import Callable
@@ -13,18 +17,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from core.config import ModelConfig
-from core.init import Linear
 from core.masks import Bias
 from core.positions import NoPosition
-from core.trace import NO_TRACE, NoTrace
-
-# name -> the number the scores are multiplied by
-SCALES: dict[str, Callable[[ModelConfig], float]] = {
-    "sqrt_d_head": lambda config: config.d_head**-0.5,
-    "none": lambda config: 1.0,
-    "d_head": lambda config: 1 / config.d_head,
-    "sqrt_d_model": lambda config: config.d_model**-0.5,
-}
+from core.trace import NO_TRACE, Trace
 
 
 def attention_spelled_out(
@@ -33,14 +28,20 @@ def attention_spelled_out(
     v: Float[Tensor, "batch heads key d_head"],
     bias: Bias,
     scale: float,
-    trace: NoTrace = NO_TRACE,
+    trace: Trace = NO_TRACE,
 ) -> Float[Tensor, "batch heads query d_head"]:
-    """Equation 1, one step at a time, each step shown to the trace."""
-    scores = trace("scores", q @ k.transpose(-2, -1))
+    """Equation 1, one step at a time, each step shown to the trace.
+
+    A score is high where a query and a key point the same way. Softmax turns each query's scores
+    into shares of 1, and the result is the values mixed in these shares. The scale keeps the
+    scores of wide heads from growing (a sum of d_k products has variance d_k, footnote 4): large
+    scores make softmax pick one key and pass no gradient to the others.
+    """
+    scores = trace("scores", q @ k.transpose(-2, -1))  # [batch, heads, query, key]
     scaled = trace("scaled", scores * scale)
     masked = trace("masked", scaled + bias.added)
-    weights = trace("weights", masked.softmax(dim=-1) * bias.sees)
-    return weights @ v
+    weights = trace("weights", masked.softmax(dim=-1) * bias.sees)  # each row sums to 1
+    return weights @ v  # [batch, heads, query, d_head]
 
 
 def attention(
@@ -49,7 +50,7 @@ def attention(
     v: Float[Tensor, "batch heads key d_head"],
     bias: Bias,
     scale: float,
-    trace: NoTrace = NO_TRACE,
+    trace: Trace = NO_TRACE,
 ) -> Float[Tensor, "batch heads query d_head"]:
     """Equation 1 by the fused kernel, or spelled out when the trace watches.
 
@@ -65,7 +66,8 @@ def split_heads(
     x: Float[Tensor, "batch length d_model"], n_heads: int
 ) -> Float[Tensor, "batch heads length d_head"]:
     """Give each head its own d_model/n_heads columns."""
-    return x.unflatten(-1, (n_heads, -1)).transpose(1, 2)
+    x = x.unflatten(-1, (n_heads, -1))  # [batch, length, heads, d_head]
+    return x.transpose(1, 2)
 
 
 def merge_heads(
@@ -78,6 +80,9 @@ def merge_heads(
 class SelfAttention(nn.Module):
     """Several heads look at the same sequence, each in its own columns (paper, section 3.2.2).
 
+    A head has one row of weights per query, so it looks for one thing at a time: several heads
+    look for several things, at the cost of one wide one.
+
     W_q, W_k and W_v are three d_model x d_model matrices kept in one, so that one product makes
     all queries, keys and values. Head i's W_q is rows i·d_head to (i+1)·d_head of the first.
     """
@@ -86,38 +91,54 @@ class SelfAttention(nn.Module):
         super().__init__()
         self.n_heads = config.n_heads
         self.scale = SCALES[config.scale](config)
-        self.rotate = position.rotate
-        self.qkv = Linear(config.d_model, 3 * config.d_model)
-        self.out = Linear(config.d_model, config.d_model)
+        self.rotate = position.rotate  # does nothing, unless positions are rotary
+        self.qkv = nn.Linear(config.d_model, 3 * config.d_model)
+        self.out = nn.Linear(config.d_model, config.d_model)
 
     def forward(
-        self, x: Float[Tensor, "batch length d_model"], bias: Bias, trace: NoTrace = NO_TRACE
+        self, x: Float[Tensor, "batch length d_model"], bias: Bias, trace: Trace = NO_TRACE
     ) -> Float[Tensor, "batch length d_model"]:
-        q, k, v = (split_heads(part, self.n_heads) for part in self.qkv(x).chunk(3, dim=-1))
-        q, k, v = trace("q", self.rotate(q)), trace("k", self.rotate(k)), trace("v", v)
+        q, k, v = self.qkv(x).chunk(3, dim=-1)  # each [batch, length, d_model]
+        q = trace("q", self.rotate(split_heads(q, self.n_heads)))  # [batch, heads, length, d_head]
+        k = trace("k", self.rotate(split_heads(k, self.n_heads)))
+        v = trace("v", split_heads(v, self.n_heads))
         z = trace("z", attention(q, k, v, bias, self.scale, trace))
-        return self.out(merge_heads(z))
+        return self.out(merge_heads(z))  # W_o mixes what the heads found
 
 
 class CrossAttention(nn.Module):
-    """Queries from one sequence, keys and values from another (paper, section 3.2.3)."""
+    """Queries from one sequence, keys and values from another (paper, section 3.2.3).
+
+    So a decoder asks the encoder's output about the source, at every one of its positions.
+    """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.n_heads = config.n_heads
         self.scale = SCALES[config.scale](config)
-        self.q = Linear(config.d_model, config.d_model)
-        self.kv = Linear(config.d_model, 2 * config.d_model)
-        self.out = Linear(config.d_model, config.d_model)
+        self.q = nn.Linear(config.d_model, config.d_model)
+        self.kv = nn.Linear(config.d_model, 2 * config.d_model)
+        self.out = nn.Linear(config.d_model, config.d_model)
 
     def forward(
         self,
         x: Float[Tensor, "batch query d_model"],
         memory: Float[Tensor, "batch key d_model"],
         bias: Bias,
-        trace: NoTrace = NO_TRACE,
+        trace: Trace = NO_TRACE,
     ) -> Float[Tensor, "batch query d_model"]:
-        k, v = (split_heads(part, self.n_heads) for part in self.kv(memory).chunk(2, dim=-1))
-        q = trace("q", split_heads(self.q(x), self.n_heads))
-        z = trace("z", attention(q, trace("k", k), trace("v", v), bias, self.scale, trace))
-        return self.out(merge_heads(z))
+        k, v = self.kv(memory).chunk(2, dim=-1)  # each [batch, key, d_model]
+        q = trace("q", split_heads(self.q(x), self.n_heads))  # [batch, heads, query, d_head]
+        k = trace("k", split_heads(k, self.n_heads))  # [batch, heads, key, d_head]
+        v = trace("v", split_heads(v, self.n_heads))
+        z = trace("z", attention(q, k, v, bias, self.scale, trace))
+        return self.out(merge_heads(z))  # [batch, query, d_model]
+
+
+# The switch `scale`: name -> the number that the scores are multiplied by.
+SCALES: dict[str, Callable[[ModelConfig], float]] = {
+    "sqrt_d_head": lambda config: config.d_head**-0.5,
+    "none": lambda config: 1.0,
+    "d_head": lambda config: 1 / config.d_head,
+    "sqrt_d_model": lambda config: config.d_model**-0.5,
+}

@@ -24,7 +24,7 @@ from core.device import Device
 from core.tasks import Task, task_from_dict
 from core.train import Change, Trainer
 
-FORMAT = 1
+FORMAT = 2
 # What each optimiser remembers of a parameter.
 OPTIMIZER_STATE = {"adamw": ("step", "exp_avg", "exp_avg_sq"), "sgd": ("momentum_buffer",)}
 TENSORS, RUN = "tensors.safetensors", "run.json"
@@ -75,9 +75,8 @@ def restore(saved: Snapshot, device: Device | None = None, text: str | None = No
     Raises:
         ValueError: the snapshot does not hold together; the message says what is wrong.
     """
+    saved = _in_present_names(saved)
     run = saved.run
-    if run.get("format") != FORMAT:
-        raise ValueError(f"format {run.get('format')!r}: this version reads format {FORMAT}")
     try:
         task = task_from_dict(run["task"], text=text)
         config = ModelConfig.from_dict(run["model"])
@@ -90,6 +89,16 @@ def restore(saved: Snapshot, device: Device | None = None, text: str | None = No
     except (KeyError, TypeError, AttributeError, RuntimeError) as error:
         raise ValueError(f"not a usable checkpoint: {in_words(error)}") from error
     return trainer
+
+
+def _in_present_names(saved: Snapshot) -> Snapshot:
+    """The same snapshot with the names that the parameters have now: in format 1 the output layer
+    was called `head`."""
+    found = saved.run.get("format")
+    if found not in (1, FORMAT):
+        raise ValueError(f"format {found!r}: this version reads formats 1 and {FORMAT}")
+    names = {name: name.replace(".head.", ".unembed.") for name in saved.tensors}
+    return Snapshot({names[name]: tensor for name, tensor in saved.tensors.items()}, saved.run)
 
 
 def in_words(error: Exception) -> str:

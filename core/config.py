@@ -109,7 +109,7 @@ class ModelConfig(Knobs):
             "attention": attentions * 4 * (d * d + d),
             "feed-forward": self.ffn * stacks * layers * (2 * d * hidden + hidden + d),
             "norms": norms * 2 * d,
-            "head": 0 if self.tie_embeddings else self.vocab_size * d,
+            "unembedding": 0 if self.tie_embeddings else self.vocab_size * d,
         }
 
     @property

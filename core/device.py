@@ -8,6 +8,7 @@ import os
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 OVERRIDE = "PLAYGROUND_DEVICE"
 
@@ -90,3 +91,11 @@ def _describe(name: str, why: str) -> Device:
         "mps": lambda: None,
     }[kind]()
     return Device(name, f"{title}: {why}", (("fp32", None), ("bf16", bf16), ("fp16", None)))
+
+
+def compute_dtype(x: Tensor) -> torch.dtype:
+    """The number type in which a model computes that has read `x`: autocast's where it is on."""
+    device = x.device.type
+    known = torch.amp.is_autocast_available(device)  # "meta" is not
+    on = known and torch.is_autocast_enabled(device)
+    return torch.get_autocast_dtype(device) if on else x.dtype

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from core.model import Transformer
-from core.tasks.base import PAD
+from core.tokens import PAD
 
 Choose = Callable[[Tensor], Tensor]
 

@@ -2,7 +2,7 @@
 
 A mask answers "may query i see key j?" for whole tensors of indices at once. What attention adds
 to its scores is made from it here, once per forward pass: 0 where the key is visible, a hugely
-negative number where it is not (paper, section 3.2.3).
+negative number where it is not, which softmax turns into a weight of 0 (paper, section 3.2.3).
 """
 
 from collections.abc import Callable
@@ -16,7 +16,11 @@ Predicate = Callable[[Tensor, Tensor], Tensor]
 
 
 def causal(query: Tensor, key: Tensor) -> Tensor:
-    """A position sees itself and everything before it: nothing from the future."""
+    """A position sees itself and everything before it: nothing from the future.
+
+    Training asks for the next token at every position at once; without this rule each position
+    could read its answer one place further on.
+    """
     return key <= query
 
 
@@ -34,12 +38,30 @@ def sliding_window(width: int) -> Predicate:
     return visible
 
 
-# name -> (window width -> predicate)
-MASKS: dict[str, Callable[[int], Predicate]] = {
-    "causal": lambda window: causal,
-    "none": lambda window: everything,
-    "window": sliding_window,
-}
+def visible(
+    predicate: Predicate, n_query: int, n_key: int, device: torch.device
+) -> Bool[Tensor, "query key"]:
+    """The predicate as a table, one row per query."""
+    query = torch.arange(n_query, device=device)[:, None]  # [query, 1]
+    key = torch.arange(n_key, device=device)[None, :]  # [1, key]
+    return predicate(query, key)
+
+
+def hide_padding(
+    seen: Bool[Tensor, "query key"], real: Bool[Tensor, "batch key"]
+) -> Bool[Tensor, "batch 1 query key"]:
+    """Hide the keys that are padding, in every row: padding lies along the key axis.
+
+    Rows of different lengths share a batch only when the filling means nothing to anybody.
+    """
+    return seen & real[:, None, None, :]
+
+
+def keep_padding(
+    seen: Bool[Tensor, "query key"], real: Bool[Tensor, "batch key"]
+) -> Bool[Tensor, "query key"]:
+    """Leave padding visible, to show the damage."""
+    return seen
 
 
 class Bias(NamedTuple):
@@ -54,28 +76,12 @@ class Bias(NamedTuple):
     sees: Float[Tensor, "query 1"] | Float[Tensor, "#batch 1 query 1"]
 
 
-def visible(
-    predicate: Predicate, n_query: int, n_key: int, device: torch.device
-) -> Bool[Tensor, "query key"]:
-    """The predicate as a table, one row per query."""
-    query = torch.arange(n_query, device=device)[:, None]
-    key = torch.arange(n_key, device=device)[None, :]
-    return predicate(query, key)
-
-
-def hide_padding(
-    seen: Bool[Tensor, "query key"], real: Bool[Tensor, "batch key"]
-) -> Bool[Tensor, "batch 1 query key"]:
-    """Hide the keys that are padding, in every row: padding lies along the key axis."""
-    return seen & real[:, None, None, :]
-
-
 def as_bias(
     seen: Bool[Tensor, "*batch query key"],
     position_bias: Float[Tensor, "..."] | float,
     dtype: torch.dtype,
 ) -> Bias:
-    """Turn "may see" into numbers to add.
+    """Turn "may see" into numbers to add, of the type that the scores will have.
 
     Hidden cells get half of the type's minimum: finite, so that a row without any visible key
     cannot become NaN (forward or backward), and with room to add a score without overflow in
@@ -87,9 +93,9 @@ def as_bias(
     return Bias(added, seen.any(-1, keepdim=True).to(dtype))
 
 
-def score_dtype(x: Tensor) -> torch.dtype:
-    """The number type in which attention will compute: autocast's where it is on."""
-    device = x.device.type
-    known = torch.amp.is_autocast_available(device)  # "meta" is not
-    on = known and torch.is_autocast_enabled(device)
-    return torch.get_autocast_dtype(device) if on else x.dtype
+# The switch `mask`: name -> (window width -> predicate).
+MASKS: dict[str, Callable[[int], Predicate]] = {
+    "causal": lambda window: causal,
+    "none": lambda window: everything,
+    "window": sliding_window,
+}

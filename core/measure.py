@@ -8,7 +8,8 @@ from torch import Tensor
 
 from core.generate import generate
 from core.model import Transformer
-from core.tasks.base import IGNORED, PAD, Batch
+from core.tasks import Batch
+from core.tokens import IGNORED, PAD
 
 Weights = Float[Tensor, "batch heads query key"]
 

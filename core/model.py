@@ -4,37 +4,40 @@ A decoder-only and an encoder-only model are the same stack of blocks under diff
 encoder-decoder is two stacks, the second of which also reads the first one's output.
 """
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from core.blocks import FINAL_NORMS, Block, CrossBlock
+from core.blocks import Block, CrossBlock, Stream, final_norm
 from core.config import ModelConfig
-from core.init import INITS, Linear, Table, initialise
-from core.masks import MASKS, Bias, as_bias, everything, hide_padding, score_dtype, visible
+from core.device import compute_dtype
+from core.init import embedding_factor, initialise
+from core.masks import MASKS, Bias, as_bias, everything, hide_padding, keep_padding, visible
 from core.positions import POSITIONS, NoPosition
-from core.tasks.base import PAD
-from core.trace import NO_TRACE, NoTrace
+from core.tokens import PAD
+from core.trace import NO_TRACE, Trace
 
 Tokens = Int[Tensor, "batch length"]
 Source = Int[Tensor, "batch source"]
-Stream = Float[Tensor, "batch length d_model"]
 Logits = Float[Tensor, "batch length vocab"]
-
-# pad_mask -> what happens to keys that are padding
-PADDING = {True: hide_padding, False: lambda seen, real: seen}
 
 
 class Embedding(nn.Module):
-    """Tokens become vectors that also know where they stand (paper, sections 3.4 and 3.5)."""
+    """Tokens become vectors that also know where they stand (paper, sections 3.4 and 3.5).
+
+    A token is one row of a learnt table: tokens that behave alike end up with similar rows. The
+    factor gives these rows and the positions added to them about the same size.
+    """
 
     def __init__(self, config: ModelConfig, position: NoPosition) -> None:
         super().__init__()
-        self.tokens = Table(config.vocab_size, config.d_model)
+        self.tokens = nn.Embedding(config.vocab_size, config.d_model)
         self.position = position
-        self.factor = INITS[config.init].embedding_factor(config)
+        self.factor = embedding_factor(config)
 
     def forward(self, tokens: Tokens) -> Stream:
-        return self.position.add(self.tokens(tokens) * self.factor)
+        x = self.tokens(tokens) * self.factor  # [batch, length, d_model]
+        return self.position.add(x)
 
 
 class Transformer(nn.Module):
@@ -42,52 +45,46 @@ class Transformer(nn.Module):
 
     Args:
         config: every switch is decided here; nothing in a forward asks again.
-        seed: with the parameter's name, decides the numbers each parameter starts from.
+        block: what is stacked.
     """
 
-    block: type[nn.Module] = Block
-
-    def __init__(self, config: ModelConfig, seed: int = 0) -> None:
+    def __init__(self, config: ModelConfig, block: type[Block] = Block) -> None:
         super().__init__()
-        self.build(config)
-        initialise(self, config, seed)
-
-    def build(self, config: ModelConfig) -> None:
         position = POSITIONS[config.position](config)
         self.max_len = config.max_len
-        self.see = MASKS[config.mask](config.window)
-        self.pad = PADDING[config.pad_mask]
+        self.may_see = MASKS[config.mask](config.window)
+        self.pad = hide_padding if config.pad_mask else keep_padding
         self.embed = Embedding(config, position)
-        self.blocks = nn.ModuleList(self.block(config, position) for _ in range(config.n_layers))
-        self.norm = FINAL_NORMS[config.norm](config.d_model)
-        self.head = Linear(config.d_model, config.vocab_size, bias=False)
-        if config.tie_embeddings:
-            self.head.weight = self.embed.tokens.weight
+        self.blocks = nn.ModuleList(block(config, position) for _ in range(config.n_layers))
+        self.norm = final_norm(config)
+        self.unembed = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        if config.tie_embeddings:  # one table for reading and writing (paper, section 3.4)
+            self.unembed.weight = self.embed.tokens.weight
 
     def bias(self, tokens: Tokens, x: Stream) -> Bias:
         """What self-attention adds to its scores: mask, padding and position in one."""
         length = tokens.shape[1]
-        seen = self.pad(visible(self.see, length, length, tokens.device), tokens != PAD)
-        return as_bias(seen, self.embed.position.bias(length, length), score_dtype(x))
+        seen = visible(self.may_see, length, length, tokens.device)  # [query, key]
+        seen = self.pad(seen, tokens != PAD)  # [batch, 1, query, key]
+        return as_bias(seen, self.embed.position.bias(length, length), compute_dtype(x))
 
-    def forward(self, tokens: Tokens, trace: NoTrace = NO_TRACE) -> Logits:
-        x = trace("embed", self.embed(tokens))
+    def forward(self, tokens: Tokens, trace: Trace = NO_TRACE) -> Logits:
+        x = trace("embed", self.embed(tokens))  # [batch, length, d_model]
         bias = self.bias(tokens, x)
         for i, block in enumerate(self.blocks):
             x = block(x, bias, trace.scope(f"blocks.{i}"))
-        return trace("logits", self.head(self.norm(x)))
+        return trace("logits", self.unembed(self.norm(x)))  # [batch, length, vocab]
 
 
 class Encoder(nn.Module):
     """The stack beside a decoder: it reads the whole source, both ways."""
 
-    def __init__(self, config: ModelConfig, embed: Embedding) -> None:
+    def __init__(self, config: ModelConfig, position: NoPosition) -> None:
         super().__init__()
-        position = embed.position
         self.blocks = nn.ModuleList(Block(config, position) for _ in range(config.n_layers))
-        self.norm = FINAL_NORMS[config.norm](config.d_model)
+        self.norm = final_norm(config)
 
-    def forward(self, x: Stream, bias: Bias, trace: NoTrace = NO_TRACE) -> Stream:
+    def forward(self, x: Stream, bias: Bias, trace: Trace = NO_TRACE) -> Stream:
         for i, block in enumerate(self.blocks):
             x = block(x, bias, trace.scope(f"blocks.{i}"))
         return trace("memory", self.norm(x))
@@ -96,32 +93,31 @@ class Encoder(nn.Module):
 class EncoderDecoder(Transformer):
     """The paper's own architecture (figure 1), with one embedding for source and target."""
 
-    block = CrossBlock
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config, CrossBlock)
+        self.encoder = Encoder(config, self.embed.position)
 
-    def build(self, config: ModelConfig) -> None:
-        super().build(config)
-        self.encoder = Encoder(config, self.embed)
-
-    def reading(
+    def source_bias(
         self, n_query: int, source: Source, x: Stream, position_bias: Tensor | float
     ) -> Bias:
         """Every query may read the whole source, padding excepted."""
         seen = visible(everything, n_query, source.shape[1], source.device)
-        return as_bias(self.pad(seen, source != PAD), position_bias, score_dtype(x))
+        return as_bias(self.pad(seen, source != PAD), position_bias, compute_dtype(x))
 
-    def forward(self, source: Source, target: Tokens, trace: NoTrace = NO_TRACE) -> Logits:
+    def forward(self, source: Source, target: Tokens, trace: Trace = NO_TRACE) -> Logits:
         n_source, n_target = source.shape[1], target.shape[1]
-        x = trace("encoder.embed", self.embed(source))
-        bias = self.reading(n_source, source, x, self.embed.position.bias(n_source, n_source))
+        x = trace("encoder.embed", self.embed(source))  # [batch, source, d_model]
+        bias = self.source_bias(n_source, source, x, self.embed.position.bias(n_source, n_source))
         memory = self.encoder(x, bias, trace.scope("encoder"))
 
-        x = trace("embed", self.embed(target))
-        bias, memory_bias = self.bias(target, x), self.reading(n_target, source, x, 0.0)
+        x = trace("embed", self.embed(target))  # [batch, length, d_model]
+        bias, memory_bias = self.bias(target, x), self.source_bias(n_target, source, x, 0.0)
         for i, block in enumerate(self.blocks):
             x = block(x, bias, memory, memory_bias, trace.scope(f"blocks.{i}"))
-        return trace("logits", self.head(self.norm(x)))
+        return trace("logits", self.unembed(self.norm(x)))  # [batch, length, vocab]
 
 
+# The switch `architecture`: an encoder-only model differs from a decoder-only one by its mask.
 ARCHITECTURES: dict[str, type[Transformer]] = {
     "decoder": Transformer,
     "encoder": Transformer,
@@ -130,8 +126,16 @@ ARCHITECTURES: dict[str, type[Transformer]] = {
 
 
 def build_model(config: ModelConfig, seed: int = 0) -> Transformer:
-    """The model that a config describes, with its initial numbers."""
-    return ARCHITECTURES[config.architecture](config, seed)
+    """The model that a config describes, with its initial numbers.
+
+    Args:
+        seed: with the parameter's name, decides the numbers each parameter starts from.
+    """
+    # PyTorch fills each new layer at random; the process's random state is to stay as it was.
+    with torch.random.fork_rng(devices=[]):
+        model = ARCHITECTURES[config.architecture](config)
+    initialise(model, config, seed)
+    return model
 
 
 def adopt(model: Transformer, old: Transformer) -> Transformer:

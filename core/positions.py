@@ -1,8 +1,8 @@
 """Where a token stands: five answers to one question, with three moments to give them.
 
-Attention by itself treats its input as a set. A position scheme may `add` something to the
-tokens on the way in, `rotate` queries and keys before they meet, or `bias` the scores. Each
-scheme overrides one of the three and leaves the other two as they are.
+Attention by itself treats its input as a set: shuffle the tokens, and its outputs are shuffled
+with them. A position scheme may `add` something to the tokens on the way in, `rotate` queries
+and keys before they meet, or `bias` the scores. Each overrides one of the three.
 """
 
 import math
@@ -14,18 +14,17 @@ from torch import Tensor, nn
 
 from core.config import ModelConfig
 
+Stream = Float[Tensor, "batch length d_model"]
+Heads = Float[Tensor, "batch heads length d_head"]
+
 
 class NoPosition(nn.Module):
     """Nothing at all: the model must live with what the mask gives away about order."""
 
-    def add(
-        self, x: Float[Tensor, "batch length d_model"]
-    ) -> Float[Tensor, "batch length d_model"]:
+    def add(self, x: Stream) -> Stream:
         return x
 
-    def rotate(
-        self, x: Float[Tensor, "batch heads length d_head"]
-    ) -> Float[Tensor, "batch heads length d_head"]:
+    def rotate(self, x: Heads) -> Heads:
         return x
 
     def bias(self, n_query: int, n_key: int) -> Float[Tensor, "1 heads query key"] | float:
@@ -35,13 +34,14 @@ class NoPosition(nn.Module):
 def sinusoids(length: int, d_model: int) -> Float[Tensor, "length d_model"]:
     """Sines and cosines of falling frequency (paper, section 3.5).
 
-    PE[pos, 2i] = sin(pos / 10000^(2i/d_model)), PE[pos, 2i+1] = cos of the same angle. Computed
-    in float64; of an odd width the last cosine column is cut.
+    PE[pos, 2i] = sin(pos / 10000^(2i/d_model)), PE[pos, 2i+1] = cos of the same angle: hands of
+    many clocks, the fast ones telling neighbours apart and the slow ones far places. Computed in
+    float64; of an odd width the last cosine column is cut.
     """
-    position = torch.arange(length, dtype=torch.float64)[:, None]
+    position = torch.arange(length, dtype=torch.float64)[:, None]  # [length, 1]
     even = torch.arange(0, d_model, 2, dtype=torch.float64)
-    angle = position * torch.exp(-math.log(10_000.0) * even / d_model)
-    table = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
+    angle = position * torch.exp(-math.log(10_000.0) * even / d_model)  # [length, d_model/2]
+    table = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)  # [length, d_model]
     return table[:, :d_model].float()
 
 
@@ -52,9 +52,7 @@ class Sinusoidal(NoPosition):
         super().__init__()
         self.register_buffer("table", sinusoids(max_len, d_model), persistent=False)
 
-    def add(
-        self, x: Float[Tensor, "batch length d_model"]
-    ) -> Float[Tensor, "batch length d_model"]:
+    def add(self, x: Stream) -> Stream:
         length, d_model = x.shape[1:]
         if length > len(self.table):  # the waves go on for as long as anyone asks
             return x + sinusoids(length, d_model).to(self.table)
@@ -68,9 +66,7 @@ class Learned(NoPosition):
         super().__init__()
         self.table = nn.Parameter(torch.empty(max_len, d_model))
 
-    def add(
-        self, x: Float[Tensor, "batch length d_model"]
-    ) -> Float[Tensor, "batch length d_model"]:
+    def add(self, x: Stream) -> Stream:
         length, max_len = x.shape[1], len(self.table)
         if length > max_len:
             raise ValueError(
@@ -83,8 +79,9 @@ class Learned(NoPosition):
 class Rotary(NoPosition):
     """Turn each pair of columns by an angle that grows with the position (RoFormer, eq. 34).
 
-    A query and a key turned so meet at an angle that depends on their distance only. Angles,
-    sines and cosines are float32 whatever the model computes in: bf16 cannot count past 256.
+    A query and a key turned so meet at an angle that depends on their distance only, so what is
+    learnt about neighbours holds everywhere. Angles, sines and cosines are float32 whatever the
+    model computes in: bf16 cannot count past 256.
     """
 
     def __init__(self, d_head: int) -> None:
@@ -92,11 +89,9 @@ class Rotary(NoPosition):
         even = torch.arange(0, d_head, 2, dtype=torch.float64)
         self.register_buffer("frequency", (10_000.0 ** (-even / d_head)).float(), persistent=False)
 
-    def rotate(
-        self, x: Float[Tensor, "batch heads length d_head"]
-    ) -> Float[Tensor, "batch heads length d_head"]:
+    def rotate(self, x: Heads) -> Heads:
         position = torch.arange(x.shape[2], device=x.device, dtype=torch.float32)
-        angle = position[:, None] * self.frequency.float()
+        angle = position[:, None] * self.frequency.float()  # [length, d_head/2]
         cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
         even, odd = x[..., 0::2], x[..., 1::2]
         return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
@@ -115,7 +110,10 @@ def alibi_slopes(n_heads: int) -> list[float]:
 
 
 class ALiBi(NoPosition):
-    """Lower each score in proportion to the distance between query and key."""
+    """Lower each score in proportion to the distance between query and key.
+
+    A rule about distances needs no table, so it also holds for sequences longer than any seen.
+    """
 
     def __init__(self, n_heads: int) -> None:
         super().__init__()
@@ -128,6 +126,7 @@ class ALiBi(NoPosition):
         return (-self.slopes * (query - key).abs())[None]
 
 
+# The switch `position`: name -> the scheme.
 POSITIONS: dict[str, Callable[[ModelConfig], NoPosition]] = {
     "sinusoidal": lambda config: Sinusoidal(config.max_len, config.d_model),
     "learned": lambda config: Learned(config.max_len, config.d_model),

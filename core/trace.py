@@ -1,9 +1,10 @@
 """What a forward pass lets you see.
 
 Looking belongs to the call, not to the model: whoever calls the model hands it a trace, and
-every interesting tensor passes through it as `trace(name, tensor) -> tensor`. A trace may keep
-the tensor, or hand back another one: switching off a head, skipping a layer or editing a mask is
-a trace, never a flag in the model. Names follow the module path: `blocks.1.attention.weights`.
+every interesting tensor passes through it as `trace(name, tensor) -> tensor`. A recorder keeps
+the tensor, or hands back another one: switching off a head, skipping a block or editing a mask
+is an edit on the way, never a flag in the model. So a model that several people look at holds
+nothing of what any of them sees. Names follow the module path: `blocks.1.attention.weights`.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,23 +14,23 @@ from torch import Tensor
 Edit = Callable[[Tensor], Tensor]
 
 
-class NoTrace:
-    """Nobody is looking: attention may take its fused path."""
+class Trace:
+    """Nobody is looking: every tensor passes, and attention may take its fused path."""
 
     watching = False
 
     def __call__(self, name: str, tensor: Tensor) -> Tensor:
         return tensor
 
-    def scope(self, name: str) -> "NoTrace":
+    def scope(self, name: str) -> "Trace":
         """The same trace, seen from inside the sub-module `name`."""
         return self
 
 
-NO_TRACE = NoTrace()
+NO_TRACE = Trace()
 
 
-class Trace(NoTrace):
+class Recorder(Trace):
     """Keeps every tensor that passes, after the edits asked for.
 
     Args:
@@ -51,8 +52,8 @@ class Trace(NoTrace):
         self.seen[path] = tensor if edit is None else edit(tensor)
         return self.seen[path]
 
-    def scope(self, name: str) -> "Trace":
-        inner = Trace(self._edits)
+    def scope(self, name: str) -> "Recorder":
+        inner = Recorder(self._edits)
         inner.seen = self.seen
         inner._prefix = f"{self._prefix}{name}."
         return inner

@@ -21,8 +21,8 @@ from core.device import DTYPES, Device, choose_device
 from core.model import adopt, build_model
 from core.optimize import OPTIMIZERS, learning_rate
 from core.tasks import Batch, Task
-from core.tasks.base import IGNORED
-from core.trace import NO_TRACE, NoTrace, Trace
+from core.tokens import IGNORED
+from core.trace import NO_TRACE, Recorder, Trace
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ class Trainer:
         self.scaler.update()
 
     @torch.no_grad()
-    def evaluate(self, batch: Batch | None = None, trace: NoTrace = NO_TRACE) -> Evaluation:
+    def evaluate(self, batch: Batch | None = None, trace: Trace = NO_TRACE) -> Evaluation:
         """Loss and accuracy on a batch, by default the task's fixed validation set.
 
         The edits of `trace` say what the model would be without a head, a block …
@@ -213,7 +213,7 @@ class Trainer:
 
         `only` some of them are brought to the host: those whose names end so ("weights").
         """
-        trace = Trace()
+        trace = Recorder()
         self.model(*(x.to(self.device.name) for x in inputs), trace=trace)
         return {
             name: tensor.float().cpu()
@@ -264,6 +264,6 @@ def check_fits(config: ModelConfig, task: Task) -> None:
 
 
 def _layer(name: str) -> str:
-    """`blocks.1.attention.qkv.weight` belongs to layer `blocks.1`, `head.weight` to `head`."""
+    """`blocks.1.attention.qkv.weight` belongs to layer `blocks.1`, `unembed.weight` to `head`."""
     head, _, rest = name.partition("blocks.")
     return f"{head}blocks.{rest.split('.')[0]}" if rest else name.split(".")[0]

@@ -37,7 +37,7 @@ from core.config import ModelConfig, TrainConfig
 from core.device import choose_device
 from core.masks import Bias
 from core.tasks import TASKS, Task
-from core.tasks.base import PAD
+from core.tokens import PAD
 from core.train import Trainer
 from playground.app import app, lifespan
 from playground.pages import IDEAS

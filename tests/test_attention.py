@@ -20,7 +20,7 @@ from core.config import SCALES as NAMES
 from core.config import ModelConfig
 from core.masks import MASKS, Bias, as_bias, everything, hide_padding, visible
 from core.positions import NoPosition
-from core.trace import NO_TRACE, Trace
+from core.trace import NO_TRACE, Recorder
 
 CPU = torch.device("cpu")
 LENGTHS = [7, 4, 1]  # real tokens per row of a batch; the rest is padding
@@ -83,13 +83,13 @@ def test_looking_does_not_change_what_is_seen_in_float32(mask, scale, lengths, d
     q, k, v = (randn(3, 3, 4, 7, 16, dtype=torch.float32) * 2).to(device)
     bias = make_bias(mask, lengths=lengths, dtype=torch.float32, device=device)
     fused = attention(q, k, v, bias, scale)
-    looked = attention(q, k, v, bias, scale, Trace())
+    looked = attention(q, k, v, bias, scale, Recorder())
     assert (fused - looked).abs().max() <= 1e-5 * fused.abs().max()
 
 
 def test_a_watching_trace_sees_the_four_stages():
     q, k, v = randn(3, 2, 2, 7, 4)
-    trace = Trace()
+    trace = Recorder()
     z = attention(q, k, v, make_bias("causal"), 0.5, trace)
     assert list(trace.seen) == ["scores", "scaled", "masked", "weights"]
     seen = trace.seen
@@ -109,14 +109,14 @@ def test_nobody_watching_takes_the_fused_kernel(monkeypatch):
     q, k, v = randn(3, 1, 2, 7, 4)
     attention(q, k, v, make_bias(), 0.5, NO_TRACE)
     assert calls == [1]
-    attention(q, k, v, make_bias(), 0.5, Trace())
+    attention(q, k, v, make_bias(), 0.5, Recorder())
     assert calls == [1]
 
 
 # --- a query that may see nothing ---------------------------------------------------------
 
 
-@pytest.mark.parametrize("trace", [NO_TRACE, Trace()], ids=["fused", "looking"])
+@pytest.mark.parametrize("trace", [NO_TRACE, Recorder()], ids=["fused", "looking"])
 def test_a_query_that_sees_nothing_gives_a_zero_row_and_finite_gradients(trace, device64):
     """MSK-01"""
     q, k, v = (t.to(device64).requires_grad_() for t in randn(3, 2, 2, 7, 4))
@@ -135,7 +135,7 @@ def test_window_and_padding_together_leave_single_rows_empty():
     """MSK-01"""
     bias = make_bias("window", window=2, lengths=[3])
     q, k, v = randn(3, 1, 2, 7, 4)
-    trace = Trace()
+    trace = Recorder()
     z = attention(q, k, v, bias, 0.5, trace)
     empty = [i for i in range(7) if i - 1 > 2]  # the window [i-1, i] lies behind token 2
     assert bias.sees.flatten().tolist() == [float(i not in empty) for i in range(7)]
@@ -153,7 +153,7 @@ def test_sequence_of_padding_leaves_the_gradients_of_the_others_alone(looking, r
 
     def gradients(tokens):
         model.zero_grad()
-        logits = model(tokens, Trace() if looking else NO_TRACE)
+        logits = model(tokens, Recorder() if looking else NO_TRACE)
         logits[0].square().sum().backward()
         return [p.grad.clone() for p in model.parameters()]
 
@@ -189,7 +189,7 @@ def test_every_scale_equals_pytorchs_attention_for_every_head_count(n_heads, sca
     """ATT-02"""
     config = ModelConfig(d_model=64, n_heads=n_heads, scale=scale)
     layer = randomise(SelfAttention(config, NoPosition()).double())
-    trace = Trace()
+    trace = Recorder()
     layer(randn(2, 7, 64), make_bias("causal"), trace)
     d_head = 64 // n_heads
     expected = {"none": 1.0, "sqrt_d_head": d_head**-0.5, "d_head": 1 / d_head}
@@ -234,7 +234,7 @@ def test_self_attention_equals_multihead_attention(mask, lengths, n_heads, rando
     expected, weights = theirs(
         x, x, x, attn_mask=hidden, key_padding_mask=padding, average_attn_weights=False
     )
-    trace = Trace()
+    trace = Recorder()
     looked, fused = ours(x, bias, trace), ours(x, bias)
     for result in (looked, fused):
         assert result.isfinite().all()
@@ -263,7 +263,7 @@ def test_cross_attention_equals_multihead_attention(lengths, randomise):
     padding = ~real_tokens(lengths) if lengths else None
     expected, _ = theirs(x, memory, memory, key_padding_mask=padding)
     assert (ours(x, memory, bias) - expected).abs().max() < 1e-9
-    assert (ours(x, memory, bias, Trace()) - expected).abs().max() < 1e-9
+    assert (ours(x, memory, bias, Recorder()) - expected).abs().max() < 1e-9
 
 
 def test_heads_are_cut_from_neighbouring_columns():
@@ -282,7 +282,7 @@ def test_displayed_weights_sum_to_one_in_training_mode(randomise):
     layer = randomise(SelfAttention(ModelConfig(d_model=8, n_heads=2), NoPosition()).double())
     layer.train()
     one_key = as_bias(visible(everything, 1, 1, CPU), 0.0, torch.float64)
-    trace = Trace()
+    trace = Recorder()
     layer(randn(4, 1, 8), one_key, trace)
     assert (trace.seen["weights"] == 1).all()
     layer(randn(4, 7, 8), make_bias("causal"), trace)
@@ -304,5 +304,5 @@ def test_looking_stores_nothing_on_the_model(randomise):
     """Models are shared between visitors: a stored tensor would be another one's picture."""
     layer = randomise(SelfAttention(ModelConfig(d_model=8, n_heads=2), NoPosition()).double())
     before = {name: set(vars(module)) for name, module in layer.named_modules()}
-    layer(randn(2, 7, 8), make_bias(), Trace())
+    layer(randn(2, 7, 8), make_bias(), Recorder())
     assert {name: set(vars(module)) for name, module in layer.named_modules()} == before

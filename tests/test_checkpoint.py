@@ -149,13 +149,13 @@ def test_tied_embeddings_are_one_tensor_after_loading():
     curve(t, 2)
     back = restore(from_bytes(to_bytes(snapshot(t))))
     for one in (back, restore(snapshot(back)), copy.deepcopy(back)):
-        assert one.model.head.weight is one.model.embed.tokens.weight
+        assert one.model.unembed.weight is one.model.embed.tokens.weight
         assert sum(p.numel() for p in one.model.parameters()) == one.model_config.n_parameters
     held = back.optimizer.param_groups[0]["params"]
-    assert sum(p is back.model.head.weight for p in held) == 1
-    assert "model.head.weight" not in snapshot(back).tensors
+    assert sum(p is back.model.unembed.weight for p in held) == 1
+    assert "model.unembed.weight" not in snapshot(back).tensors
     back.step()
-    assert back.model.head.weight is back.model.embed.tokens.weight
+    assert back.model.unembed.weight is back.model.embed.tokens.weight
 
 
 # --- writing ------------------------------------------------------------------------------
@@ -190,8 +190,8 @@ def test_weights_that_are_not_finite_replace_no_checkpoint(value, tmp_path):
     t = trainer()
     checkpoint.save(t, path)
     with torch.no_grad():
-        t.model.head.weight[0, 0] = value
-    with pytest.raises(ValueError, match=r"head\.weight holds values that are not finite"):
+        t.model.unembed.weight[0, 0] = value
+    with pytest.raises(ValueError, match=r"unembed\.weight holds values that are not finite"):
         checkpoint.save(t, path)
     assert checkpoint.load(path).step_count == 0
 
@@ -303,10 +303,17 @@ def zipped(tensors: dict, run: object) -> bytes:
     return buffer.getvalue()
 
 
-def test_an_unknown_format_is_refused_with_the_known_one(saved):
-    assert "format 2: this version reads format 1" in refused(
-        to_bytes(saved._replace(run=saved.run | {"format": 2}))
+def test_an_unknown_format_is_refused_with_the_known_ones(saved):
+    assert "format 3: this version reads formats 1 and 2" in refused(
+        to_bytes(saved._replace(run=saved.run | {"format": 3}))
     )
+
+
+def test_a_checkpoint_that_calls_the_output_layer_head_still_loads(saved):
+    tensors = {name.replace("unembed", "head"): tensor for name, tensor in saved.tensors.items()}
+    assert {"model.head.weight", "optimizer.head.weight.exp_avg"} <= {*tensors}
+    old = from_bytes(to_bytes(Snapshot(tensors, saved.run | {"format": 1})))
+    assert curve(restore(old), 3) == curve(restore(saved), 3)
 
 
 def test_another_vocabulary_is_refused(saved):
@@ -335,7 +342,7 @@ def test_a_configuration_far_larger_than_the_file_is_refused_before_it_is_built(
 
 
 def test_values_that_are_not_finite_are_not_loaded(saved):
-    for name in ("model.head.weight", "optimizer.head.weight.exp_avg"):
+    for name in ("model.unembed.weight", "optimizer.unembed.weight.exp_avg"):
         bad = saved.tensors | {name: saved.tensors[name] * float("nan")}
         message = refused(to_bytes(saved._replace(tensors=bad)))
         assert message == f"{name} holds values that are not finite"

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from core.config import PRECISIONS, ModelConfig, TrainConfig
-from core.device import DTYPES, OVERRIDE, Device, choose_device
+from core.device import DTYPES, OVERRIDE, Device, choose_device, compute_dtype
 from core.tasks import TASKS
 from core.train import Trainer
 
@@ -94,3 +94,11 @@ def test_the_precision_in_use_is_the_one_asked_for(device):
         handle.remove()
         assert seen == [DTYPES[precision] or torch.float32] * 2
         assert {p.dtype for p in trainer.model.parameters()} == {torch.float32}
+
+
+def test_a_model_computes_in_the_type_of_its_input_or_of_autocast(device):
+    x = torch.zeros(1, device=device)
+    assert compute_dtype(x) == torch.float32
+    with torch.autocast(device, torch.bfloat16):
+        assert compute_dtype(x) == torch.bfloat16
+    assert compute_dtype(torch.zeros(1, dtype=torch.float64)) == torch.float64

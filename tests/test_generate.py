@@ -132,7 +132,7 @@ def test_a_long_prompt_keeps_its_last_tokens(position, randomise):
 def test_padding_is_never_generated(randomise):
     m = model(randomise)
     with torch.no_grad():
-        m.head.weight[PAD] = 100 * m.head.weight[1:].mean(0)
+        m.unembed.weight[PAD] = 100 * m.unembed.weight[1:].mean(0)
     choose = sampler(temperature=5.0, generator=torch.Generator().manual_seed(0))
     for how in (greedy, choose):
         assert (generate(m, (torch.tensor([[1, 2], [3, 4], [5, 6]]),), 20, how) != PAD).all()

@@ -12,7 +12,7 @@ from core.blocks import FeedForward
 from core.config import ModelConfig
 from core.model import build_model
 from core.tasks import TASKS
-from core.trace import Trace
+from core.trace import Recorder
 from helpers import opened
 from playground.figures.block import (
     PART_COLOURS,
@@ -43,7 +43,7 @@ def test_the_parameters_are_those_of_the_real_model(sizes):
     attention = sum(p.numel() for b in model.blocks for p in b.attention.parameters())
     assert found["projections"].parameters == attention
     assert found["products"].parameters == 0
-    assert found["head"].parameters == model.head.weight.numel()
+    assert found["unembedding"].parameters == model.unembed.weight.numel()
 
 
 @pytest.mark.parametrize("sizes", SIZES)
@@ -51,7 +51,7 @@ def test_the_parameters_are_those_of_the_real_model(sizes):
 def test_the_operations_are_those_that_pytorch_counts_in_the_real_model(sizes, length):
     config = block.model_config(*sizes)
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        build_model(config)(torch.ones(1, length, dtype=torch.long), trace=Trace())
+        build_model(config)(torch.ones(1, length, dtype=torch.long), trace=Recorder())
     found = block.costs(config, length)
     assert sum(cost.flops for cost in found.values()) == counter.get_total_flops()
 
@@ -68,7 +68,7 @@ def test_how_many_heads_there_are_changes_no_cost():
     four = ModelConfig(**one.to_dict() | {"n_heads": 4})
     assert block.costs(one, 32) == block.costs(four, 32)
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        build_model(four)(torch.ones(1, 32, dtype=torch.long), trace=Trace())
+        build_model(four)(torch.ones(1, 32, dtype=torch.long), trace=Recorder())
     assert counter.get_total_flops() == sum(c.flops for c in block.costs(one, 32).values())
 
 
@@ -93,7 +93,7 @@ def test_the_curve_passes_every_length_that_can_be_chosen():
 
 def test_shares_sum_to_one_and_attention_gains_with_the_length():
     shares = block.flop_shares(block.model_config(64, 4, 2, 12, 16))
-    assert set(shares) == {"projections", "products", "feed-forward", "head"}
+    assert set(shares) == {"projections", "products", "feed-forward", "unembedding"}
     assert np.sum(list(shares.values()), axis=0) == pytest.approx(np.ones(len(block.FINE)))
     assert (np.diff(shares["products"]) > 0).all()
     assert (np.diff(shares["feed-forward"]) < 0).all()

@@ -13,7 +13,7 @@ from torch import nn
 from core.config import TrainConfig
 from core.init import INITS
 from core.model import build_model
-from core.trace import Trace
+from core.trace import Recorder
 from core.train import Trainer, cross_entropy
 from helpers import fine, opened, texts
 from playground.figures.depth import (
@@ -68,8 +68,10 @@ def test_the_flow_is_what_a_model_of_that_wiring_does(residual, norm):
     found = depth.flow(3, residual, norm, "xavier")
     model = build_model(depth.config(3, residual, norm, "xavier")).double()
     batch = depth.TASK.validation("decoder", depth.ROWS)
-    for level, name in enumerate(("embed", "blocks.0.x", "blocks.1.x", "blocks.2.x")):
-        trace = Trace({name: lambda x: x.detach().requires_grad_()})
+    for level, name in enumerate(
+        ("embed", "blocks.0.resid_post", "blocks.1.resid_post", "blocks.2.resid_post")
+    ):
+        trace = Recorder({name: lambda x: x.detach().requires_grad_()})
         loss = cross_entropy(model(*batch.inputs, trace), batch.targets)
         (gradient,) = torch.autograd.grad(loss, trace.seen[name])
         x = trace.seen[name].detach()

@@ -10,8 +10,8 @@ import torch
 from core.config import ModelConfig
 from core.masks import MASKS
 from core.model import build_model
-from core.tasks.base import PAD
-from core.trace import Trace
+from core.tokens import PAD
+from core.trace import Recorder
 from helpers import fine, opened, texts
 from playground.figures.masks import (
     largest,
@@ -107,8 +107,8 @@ def test_the_gradient_is_the_norm_of_the_jacobian_one_logit_after_another():
     cells, n_layers = drawn(1), 2
     found = masks.reach(cells, n_layers)
     model = masks.masked_by(masks.untrained(n_layers), masks.by_hand(cells))
-    for level, name in enumerate(("embed", "blocks.0.x", "blocks.1.x")):
-        trace = Trace({name: lambda x: x.detach().requires_grad_()})
+    for level, name in enumerate(("embed", "blocks.0.resid_post", "blocks.1.resid_post")):
+        trace = Recorder({name: lambda x: x.detach().requires_grad_()})
         logits = model(masks.tokens(len(cells)), trace)
         for i in range(len(cells)):
             rows = [
@@ -158,7 +158,7 @@ def test_numbers_that_are_not_finite_are_noticed(monkeypatch):
     )
     broken = build_model(config)
     with torch.no_grad():
-        broken.head.weight[0, 0] = torch.inf
+        broken.unembed.weight[0, 0] = torch.inf
     monkeypatch.setattr(masks, "untrained", lambda n_layers: broken)
     assert not masks.reach.__wrapped__(masks.table("causal", 1, 8), 1).finite
 

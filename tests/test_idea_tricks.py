@@ -12,7 +12,7 @@ from core.config import ModelConfig, TrainConfig
 from core.device import choose_device
 from core.model import build_model
 from core.tasks import TASKS
-from core.trace import Trace
+from core.trace import Recorder
 from core.train import Trainer, cross_entropy
 from helpers import opened
 from playground.figures.style import alt_text
@@ -117,7 +117,7 @@ def test_one_table_saves_one_table_in_the_real_model(d_model, vocabulary):
         model = build_model(replace(config, tie_embeddings=tied))
         assert sum(parts.values()) == sum(p.numel() for p in model.parameters())
     assert sum(two.values()) - sum(one.values()) == vocabulary * d_model
-    assert {part for part in two if two[part] != one[part]} == {"head"}
+    assert {part for part in two if two[part] != one[part]} == {"unembedding"}
 
 
 # --- precision ------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ def test_a_number_type_ends_where_it_is_said_to_end(precision):
 def test_the_gradients_are_those_of_autograd(scale):
     """Of the scaled loss, by every tensor of the trace: the sample has the same spread."""
     task, config = tricks.precision_model(32)
-    model, trace = build_model(config), Trace()
+    model, trace = build_model(config), Recorder()
     batch = task.batch("decoder", tricks.EXAMPLES, torch.Generator().manual_seed(0))
     loss = scale * cross_entropy(model(*batch.inputs, trace=trace), batch.targets)
     every = torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(trace.seen.values()))])

@@ -11,7 +11,7 @@ from core.config import ARCHITECTURES, INITS, POSITIONS, ModelConfig
 from core.init import INITS as RULES
 from core.measure import score_spread, seen_keys, spread_in_theory
 from core.model import Transformer, build_model
-from core.trace import Trace
+from core.trace import Recorder
 
 SEEDS = range(3)
 
@@ -125,7 +125,7 @@ def test_xavier_takes_each_matrix_by_itself():
             assert uniform_bound(p[name]) == pytest.approx(math.sqrt(6 / (d + hidden)), rel=0.01)
         if name.endswith(".bias"):
             assert (p[name] == 0).all()
-    assert uniform_bound(p["head.weight"]) == pytest.approx(math.sqrt(6 / (d + vocab)), rel=0.01)
+    assert uniform_bound(p["unembed.weight"]) == pytest.approx(math.sqrt(6 / (d + vocab)), rel=0.01)
     assert spread_of(p["embed.tokens.weight"]) == pytest.approx(d**-0.5, rel=0.03)
     assert spread_of(p["embed.position.table"]) == pytest.approx(0.02, rel=0.03)
 
@@ -168,7 +168,7 @@ def test_torch_draws_what_pytorchs_own_layers_draw():
     for name in ("attention.qkv.bias", "attention.out.bias", "cross.q.bias", "cross.out.bias"):
         assert (p[f"blocks.0.{name}"] == 0).all()
     head = nn.Linear(d, 200, bias=False).weight.detach()
-    assert uniform_bound(p["head.weight"]) == pytest.approx(uniform_bound(head), rel=0.01)
+    assert uniform_bound(p["unembed.weight"]) == pytest.approx(uniform_bound(head), rel=0.01)
     assert spread_of(p["embed.tokens.weight"]) == pytest.approx(1.0, rel=0.03)
     assert spread_of(p["embed.position.table"]) == pytest.approx(1.0, rel=0.03)
 
@@ -207,7 +207,7 @@ def first_scores(model: Transformer) -> tuple[float, float]:
     vocab = model.embed.tokens.num_embeddings
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randint(1, vocab, (8, 20), generator=generator)
-    trace = Trace()
+    trace = Recorder()
     model(tokens, trace)
     seen = trace.seen
     keys = seen_keys(seen["blocks.0.attention.masked"])
@@ -250,7 +250,7 @@ def test_xavier_embeddings_are_unit_variance_on_the_way_in(tied):
     """Paper, section 3.4: multiplied by √d_model; small enough to serve as a tied head."""
     config = everything(architecture="decoder", position="none", tie_embeddings=tied)
     model = build_model(config)
-    trace = Trace()
+    trace = Recorder()
     logits = model(torch.arange(1, 101)[None], trace)
     assert trace.seen["embed"].std().item() == pytest.approx(1.0, rel=0.05)
     assert logits.std().item() == pytest.approx(1.0, rel=0.4)

@@ -5,9 +5,9 @@ import torch
 
 from core.config import MASKS as NAMES
 from core.config import ModelConfig
-from core.masks import MASKS, as_bias, everything, hide_padding, score_dtype, visible
+from core.masks import MASKS, as_bias, everything, hide_padding, visible
 from core.model import build_model
-from core.trace import Trace
+from core.trace import Recorder
 
 CPU = torch.device("cpu")
 
@@ -121,14 +121,6 @@ def test_query_without_a_visible_key_is_known():
     assert bias.sees.flatten().tolist() == [0.0, 0.0, 1.0, 1.0]
 
 
-def test_bias_has_the_number_type_of_the_scores(device):
-    x = torch.zeros(1, device=device)
-    assert score_dtype(x) == torch.float32
-    with torch.autocast(device, torch.bfloat16):
-        assert score_dtype(x) == torch.bfloat16
-    assert score_dtype(torch.zeros(1, dtype=torch.float64)) == torch.float64
-
-
 def test_cross_attention_reads_the_real_source_whole_and_nothing_else():
     """MSK-06"""
     config = ModelConfig(
@@ -139,7 +131,7 @@ def test_cross_attention_reads_the_real_source_whole_and_nothing_else():
         for block in model.blocks:
             block.cross.q.weight.zero_()  # equal scores
     source, target = torch.tensor([[5, 7, 0, 0]]), torch.tensor([[1, 2, 3]])
-    trace = Trace()
+    trace = Recorder()
     logits = model(source, target, trace)
     for block in range(2):
         weights = trace.seen[f"blocks.{block}.cross.weights"]

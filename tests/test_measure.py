@@ -122,7 +122,7 @@ def test_future_influence_of_a_single_token_is_nothing():
 def test_future_influence_of_logits_that_are_not_finite_is_not_a_number(randomise):
     model = randomise(build_model(small()))
     with torch.no_grad():
-        model.head.weight[0, 0] = math.nan
+        model.unembed.weight[0, 0] = math.nan
     assert math.isnan(future_influence(model, (TOKENS,)))
 
 
@@ -188,5 +188,5 @@ def test_free_running_accuracy_of_every_task_is_a_share(name, architecture):
 def test_future_influence_of_a_model_that_is_not_finite_is_not_a_number():
     model = build_model(small(mask="none"))
     with torch.no_grad():
-        model.head.weight[0, 0] = math.nan
+        model.unembed.weight[0, 0] = math.nan
     assert math.isnan(future_influence(model, (TOKENS,)))

@@ -8,6 +8,7 @@ import copy
 import itertools
 import random
 from collections import OrderedDict
+from dataclasses import replace
 
 import pytest
 import torch
@@ -22,10 +23,9 @@ from core.config import (
     POSITIONS,
     SCALES,
     ModelConfig,
-    replace,
 )
 from core.model import adopt, build_model
-from core.trace import NO_TRACE, Trace
+from core.trace import NO_TRACE, Recorder
 
 CROSSED = OrderedDict(
     architecture=ARCHITECTURES,
@@ -98,7 +98,7 @@ def may_see(config: ModelConfig, keys: torch.Tensor, i: int, j: int, masked: boo
     return j <= i if config.mask == "causal" else i - config.window < j <= i
 
 
-def check_weights(config: ModelConfig, trace: Trace, inputs: tuple[torch.Tensor, ...]) -> None:
+def check_weights(config: ModelConfig, trace: Recorder, inputs: tuple[torch.Tensor, ...]) -> None:
     """Hidden cells are 0, rows sum to 1 or are 0."""
     for name, weights in trace.seen.items():
         if not name.endswith(".weights"):
@@ -145,7 +145,7 @@ def test_every_combination_runs_learns_and_can_be_looked_at(architecture, positi
             assert parameter.grad.isfinite().all(), (name, shown(point))
         fused = [parameter.grad.clone() for parameter in model.parameters()]
 
-        trace = Trace()
+        trace = Recorder()
         looked = model(*inputs, trace)
         assert (looked - logits).abs().max() < 1e-9, shown(point)
         check_weights(config, trace, inputs)
@@ -196,7 +196,7 @@ def test_encoder_beside_a_decoder_is_never_causal(randomise):
     for mask in MASKS:
         config = tiny(architecture="encoder-decoder", mask=mask)
         model = randomise(build_model(config)).double()
-        trace = Trace()
+        trace = Recorder()
         model(*inputs_for(config), trace)
         weights = trace.seen["encoder.blocks.0.attention.weights"]
         assert (weights[0] > 0).all()
@@ -258,9 +258,9 @@ def test_tied_embedding_is_one_parameter_even_in_a_copy(architecture):
     model = build_model(tiny(architecture=architecture, tie_embeddings=True))
     twin = copy.deepcopy(model)
     for one in (model, twin):
-        assert one.head.weight is one.embed.tokens.weight
+        assert one.unembed.weight is one.embed.tokens.weight
         assert sum(p.numel() for p in one.parameters()) == model_size(one)
-    assert twin.head.weight is not model.head.weight
+    assert twin.unembed.weight is not model.unembed.weight
 
 
 def model_size(model: nn.Module) -> int:
@@ -322,7 +322,7 @@ def test_hot_change_adopts_the_very_parameters(architecture, position, field, ra
     assert {name: id(b) for name, b in new.named_buffers()} == {
         name: id(b) for name, b in buffers.items()
     }
-    assert new.head.weight is new.embed.tokens.weight
+    assert new.unembed.weight is new.embed.tokens.weight
     logits = new(*inputs_for(config))
     assert (logits - before).abs().max() > 1e-9  # the switch did something
 

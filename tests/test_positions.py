@@ -20,7 +20,7 @@ from core.positions import (
     alibi_slopes,
     sinusoids,
 )
-from core.trace import Trace
+from core.trace import Recorder
 
 
 def test_registry_and_legal_names_agree():
@@ -198,7 +198,7 @@ def test_alibi_favours_the_newest_key():
         visible(MASKS["causal"](1), 5, 5, torch.device("cpu")), scheme.bias(5, 5), torch.float32
     )
     content = torch.ones(1, 8, 5, 4)
-    trace = Trace()
+    trace = Recorder()
     attention(content, content, content, bias, 0.5, trace)
     last_rows = trace.seen["weights"][0, :, -1]
     assert (last_rows.diff(dim=-1) > 0).all()
@@ -216,7 +216,7 @@ def test_cross_attention_is_neither_rotated_nor_biased(randomise):
             architecture="encoder-decoder",
         )
         model = randomise(build_model(config)).double()
-        trace = Trace()
+        trace = Recorder()
         model(torch.tensor([[3, 4, 5, 6]]), torch.tensor([[1, 2, 3]]), trace)
         seen = trace.seen
         k = model.blocks[0].cross.kv(seen["encoder.memory"])[..., :8]

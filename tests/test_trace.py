@@ -5,7 +5,7 @@ import torch
 
 from core.config import ModelConfig
 from core.model import build_model
-from core.trace import NO_TRACE, Trace
+from core.trace import NO_TRACE, Recorder
 
 TOKENS = torch.tensor([[1, 2, 3, 4, 5]])
 SOURCE = torch.tensor([[6, 7, 8]])
@@ -26,19 +26,21 @@ def crossing(randomise):
 
 
 def block(name: str, *attentions: str) -> list[str]:
-    inside = [f"{attention}.{stage}" for attention in attentions for stage in STAGES]
-    return [f"{name}.{part}" for part in (*inside, "ffn.hidden", "x")]
+    parts = ["resid_pre"]
+    for attention, after in zip(attentions, ("resid_mid", "resid_mid_cross"), strict=False):
+        parts += [*(f"{attention}.{stage}" for stage in STAGES), after]
+    return [f"{name}.{part}" for part in (*parts, "ffn.hidden", "resid_post")]
 
 
 def test_names_follow_the_module_path_in_the_order_of_the_computation(model):
-    trace = Trace()
+    trace = Recorder()
     model(TOKENS, trace)
     expected = ["embed", *block("blocks.0", "attention"), *block("blocks.1", "attention"), "logits"]
     assert list(trace.seen) == expected
 
 
 def test_names_in_an_encoder_decoder(crossing):
-    trace = Trace()
+    trace = Recorder()
     crossing(SOURCE, TOKENS, trace)
     expected = [
         "encoder.embed",
@@ -54,17 +56,17 @@ def test_names_in_an_encoder_decoder(crossing):
 
 
 def test_every_name_up_to_its_last_part_is_a_module(crossing):
-    trace = Trace()
+    trace = Recorder()
     crossing(SOURCE, TOKENS, trace)
     modules = {name for name, _ in crossing.named_modules()}
     assert {name.rpartition(".")[0] for name in trace.seen} <= modules
 
 
 def test_shapes(model):
-    trace = Trace()
+    trace = Recorder()
     logits = model(TOKENS, trace)
     seen = trace.seen
-    assert seen["embed"].shape == seen["blocks.1.x"].shape == (1, 5, 8)
+    assert seen["embed"].shape == seen["blocks.1.resid_post"].shape == (1, 5, 8)
     assert seen["blocks.0.attention.q"].shape == seen["blocks.0.attention.z"].shape == (1, 2, 5, 4)
     assert seen["blocks.0.attention.weights"].shape == (1, 2, 5, 5)
     assert seen["blocks.0.ffn.hidden"].shape == (1, 5, 32)
@@ -80,11 +82,11 @@ def test_no_trace_keeps_nothing_and_hands_back_the_very_tensor():
 
 def test_two_traces_do_not_meet(model):
     """Two visitors look at one model."""
-    one, other = Trace(), Trace()
+    one, other = Recorder(), Recorder()
     model(TOKENS, one)
     model(TOKENS.flip(1), other)
     assert not torch.equal(one.seen["logits"], other.seen["logits"])
-    again = Trace()
+    again = Recorder()
     model(TOKENS, again)
     assert torch.equal(one.seen["logits"], again.seen["logits"])
 
@@ -97,7 +99,7 @@ def test_an_edit_switches_a_head_off(model):
         z[:, 1] = 0
         return z
 
-    trace = Trace({name: switch_off})
+    trace = Recorder({name: switch_off})
     edited = model(TOKENS, trace)
     assert trace.seen[name][:, 1].abs().max() == 0
     assert (edited - model(TOKENS)).abs().max() > 1e-4
@@ -110,7 +112,9 @@ def test_an_edit_switches_a_head_off(model):
 
 def test_an_edit_replaces_the_weights(model):
     """A uniform look at everything, whatever was learnt; the future included."""
-    uniform = Trace({"blocks.1.attention.weights": lambda weights: torch.full_like(weights, 1 / 5)})
+    uniform = Recorder(
+        {"blocks.1.attention.weights": lambda weights: torch.full_like(weights, 1 / 5)}
+    )
     edited = model(TOKENS, uniform)
     assert not torch.allclose(edited, model(TOKENS), atol=1e-4)
     z, v = uniform.seen["blocks.1.attention.z"], uniform.seen["blocks.1.attention.v"]
@@ -118,14 +122,20 @@ def test_an_edit_replaces_the_weights(model):
 
 
 def test_an_edit_skips_a_block(model):
-    before = Trace()
+    before = Recorder()
     model(TOKENS, before)
-    skip = Trace({"blocks.1.x": lambda x: before.seen["blocks.0.x"]})
+    skip = Recorder({"blocks.1.resid_post": lambda x: before.seen["blocks.0.resid_post"]})
     edited = model(TOKENS, skip)
-    assert torch.equal(edited, model.head(model.norm(before.seen["blocks.0.x"])))
+    assert torch.equal(edited, model.unembed(model.norm(before.seen["blocks.0.resid_post"])))
 
 
 def test_an_edit_that_changes_nothing_changes_nothing(model):
-    names = [*Trace().seen, "embed", "blocks.0.attention.scores", "blocks.1.x", "logits"]
-    trace = Trace({name: lambda tensor: tensor for name in names})
-    assert torch.equal(model(TOKENS, trace), model(TOKENS, Trace()))
+    names = [
+        *Recorder().seen,
+        "embed",
+        "blocks.0.attention.scores",
+        "blocks.1.resid_post",
+        "logits",
+    ]
+    trace = Recorder({name: lambda tensor: tensor for name in names})
+    assert torch.equal(model(TOKENS, trace), model(TOKENS, Recorder()))

@@ -163,7 +163,7 @@ def test_norms_per_layer_are_those_of_the_gradients_before_clipping(architecture
     step = t.step()
     twin.step()
     stacks = ["encoder.blocks.0", "encoder.blocks.1"] if "-" in architecture else []
-    ends = ["norm", "head"] + (["encoder"] if stacks else [])
+    ends = ["norm", "unembed"] + (["encoder"] if stacks else [])
     assert set(step.layer_norms) == {"embed", "blocks.0", "blocks.1", *ends, *stacks}
     for layer, norm in step.layer_norms.items():
         own = [
@@ -237,13 +237,13 @@ def test_every_precision_gives_the_loss_of_fp32(position, device):
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 def test_masked_weights_are_exactly_zero_in_mixed_precision(precision, device):
     """NUM-01"""
-    from core.trace import Trace
+    from core.trace import Recorder
 
     if precision not in precisions(device):
         pytest.skip(f"{device} does not offer {precision}")
     t = trainer(TASKS["reverse"](vary=True), device, precision=precision)
     (tokens,), _ = t.task.validation("decoder", 8)
-    tokens, trace = tokens.to(device), Trace()
+    tokens, trace = tokens.to(device), Recorder()
     with t.autocast, torch.no_grad():
         looked, fused = t.model(tokens, trace), t.model(tokens)
     w = trace.seen["blocks.0.attention.weights"].float()
@@ -385,7 +385,7 @@ def test_a_hot_change_keeps_parameters_optimiser_state_and_buffers(field, value,
     assert getattr(t.model_config, field) == value
     assert {name: id(p) for name, p in t.model.named_parameters()} == parameters
     assert {name: id(b) for name, b in t.model.named_buffers()} == buffers
-    assert (t.model.head.weight is t.model.embed.tokens.weight) == tied
+    assert (t.model.unembed.weight is t.model.embed.tokens.weight) == tied
     assert same(weights(t), before)
     assert t.step_count == 3
     held = t.optimizer.param_groups[0]["params"]
@@ -530,7 +530,7 @@ def test_an_infinite_weight_ends_the_run_at_that_step(norm):
 
 def test_a_gradient_that_is_not_finite_is_named():
     t = trainer()
-    parameter = t.model.head.weight
+    parameter = t.model.unembed.weight
     parameter.register_hook(lambda grad: grad * math.nan)
     with pytest.raises(Diverged, match="the gradient is no longer finite"):
         t.step()

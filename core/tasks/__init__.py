@@ -3,10 +3,11 @@
 from typing import Any
 
 from core.tasks.add import Add
-from core.tasks.base import IGNORED, PAD, VALIDATION_SIZE, Batch, Chance, Prompt, Task
+from core.tasks.base import VALIDATION_SIZE, Batch, Chance, Prompt, Task
 from core.tasks.recall import Recall
 from core.tasks.sequences import Copy, Reverse, Sort
 from core.tasks.text import Text
+from core.tokens import IGNORED, PAD
 
 TASKS: dict[str, type[Task]] = {
     task.name: task for task in (Reverse, Copy, Sort, Recall, Add, Text)

@@ -9,8 +9,9 @@ from jaxtyping import Int
 from torch import Tensor
 
 from core.knobs import knob
-from core.tasks.base import IGNORED, cut, entropy
+from core.tasks.base import cut, entropy
 from core.tasks.question import SYMBOLS, QuestionTask
+from core.tokens import IGNORED
 
 _SLOT = "_"  # where an encoder writes a digit of the answer
 

@@ -15,9 +15,8 @@ from jaxtyping import Int
 from torch import Tensor
 
 from core.knobs import check_knobs
+from core.tokens import IGNORED, PAD
 
-PAD = 0  # id 0 of every vocabulary is padding: never scored, never generated
-IGNORED = -100  # a target that is not scored
 VALIDATION_SIZE = 256
 MOST_QUOTED = 40  # characters of what somebody typed that a message repeats
 _VALIDATION_SEED = 20_170_612  # any fixed number: validation is the same for every run

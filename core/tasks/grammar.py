@@ -18,7 +18,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from core.tasks.base import PAD, fixed_generator
+from core.tasks.base import fixed_generator
+from core.tokens import PAD
 
 NOUNS = {
     "one": ("bird", "cat", "child", "dog", "fox", "wolf"),

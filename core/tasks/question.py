@@ -8,16 +8,8 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from core.tasks.base import (
-    IGNORED,
-    PAD,
-    VALIDATION_SIZE,
-    Batch,
-    Chance,
-    Prompt,
-    Task,
-    fixed_generator,
-)
+from core.tasks.base import VALIDATION_SIZE, Batch, Chance, Prompt, Task, fixed_generator
+from core.tokens import IGNORED, PAD
 
 SYMBOLS = "0123456789abcdefghijklmnopqrstuvwxyz"
 SEPARATOR = "→"

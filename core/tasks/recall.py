@@ -14,8 +14,9 @@ from jaxtyping import Int
 from torch import Tensor
 
 from core.knobs import knob
-from core.tasks.base import IGNORED, cut
+from core.tasks.base import cut
 from core.tasks.question import SEPARATOR, SYMBOLS, QuestionTask
+from core.tokens import IGNORED
 
 _KEYS = "abcdefghijklmnopqrstuvwxyz"
 _VALUES = SYMBOLS[:10] + _KEYS.upper()

@@ -9,8 +9,9 @@ from jaxtyping import Int
 from torch import Tensor
 
 from core.knobs import knob
-from core.tasks.base import PAD, cut, entropy
+from core.tasks.base import cut, entropy
 from core.tasks.question import SEPARATOR, SYMBOLS, QuestionTask
+from core.tokens import PAD
 
 
 @dataclass(frozen=True, kw_only=True)

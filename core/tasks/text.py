@@ -11,9 +11,10 @@ from jaxtyping import Int
 from torch import Tensor
 
 from core.knobs import knob
-from core.tasks.base import PAD, VALIDATION_SIZE, Batch, Chance, Prompt, Task
+from core.tasks.base import VALIDATION_SIZE, Batch, Chance, Prompt, Task
 from core.tasks.grammar import Grammar, grammar
 from core.tasks.sources import Corpus, clean, corpus, docs_text
+from core.tokens import PAD
 
 SHOWN_LEN = 32  # characters of the example that is shown when a visitor brings none
 SAMPLE_LEN = 200  # characters that a sample adds

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from core.blocks import NORMS, Wiring, keep_second
+from core.blocks import NORMS, SublayerConnection, keep_second
 from core.config import TrainConfig
 from core.init import INITS
 from playground import lesson
@@ -335,7 +335,7 @@ lesson.formula(
     rf"{{\sqrt{{{latex(done.variance)} + 10^{{-5}}}}}} + {signed(shift)} = {done.out[0]:.2f}",
 )
 st.markdown(about_norm(done))
-lesson.source(Wiring, NORMS[norm], *(() if residual else (keep_second,)))
+lesson.source(SublayerConnection, NORMS[norm], *(() if residual else (keep_second,)))
 
 # --- training ---------------------------------------------------------------------------------
 

@@ -346,7 +346,7 @@ def tying() -> None:
         r"\mathrm{logits} = x\,E^{\top}, \qquad V \cdot d_{model}",
         rf"= {vocabulary} \cdot {width} = {lesson.tex(f'{before - after:,}')}",
     )
-    lesson.source(Transformer.build)
+    lesson.source(Transformer)
     name = TASK.draw()
     knobs, steps = TEXTS[name]
     task = TASKS["text" if knobs else name](**knobs)

@@ -28,7 +28,7 @@ PART_COLOURS = {
     "products": run_colour(5),
     "feed-forward": run_colour(1),
     "norms": run_colour(7),
-    "head": run_colour(4),
+    "unembedding": run_colour(4),
 }
 PART_NAMES = {
     "embedding": "token embedding",
@@ -36,7 +36,7 @@ PART_NAMES = {
     "products": "attention: q·k and weights·v",
     "feed-forward": "feed-forward",
     "norms": "LayerNorms",
-    "head": "output layer",
+    "unembedding": "output layer",
 }
 ACTIVATION_COLOURS = (run_colour(3), run_colour(6))
 ROOM = 1.5  # how much further than the longest bar the axis goes, for the numbers beside it

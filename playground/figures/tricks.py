@@ -35,7 +35,7 @@ from playground.figures.style import (
 )
 
 NORMS = (0.03, 300.0)  # the axis of the norms, both ways
-PARTS = ("embedding", "positions", "attention", "feed-forward", "norms", "head")
+PARTS = ("embedding", "positions", "attention", "feed-forward", "norms", "unembedding")
 COLOURS = PART_COLOURS | {"attention": PART_COLOURS["projections"], "positions": run_colour(3)}
 NAMES = PART_NAMES | {"attention": "attention", "positions": "positions"}
 REACH = (-46, 40)  # powers of ten on the axis of the number types

@@ -18,7 +18,7 @@ from core.masks import MASKS, as_bias, visible
 from core.model import build_model
 from core.positions import NoPosition
 from core.tasks import TASKS
-from core.trace import Trace
+from core.trace import Recorder
 
 LENGTHS = tuple(2**i for i in range(4, 14))
 FINE = tuple(round(2 ** (i / 4)) for i in range(16, 53))  # the same, closer together
@@ -62,7 +62,7 @@ def costs(config: ModelConfig, length: int) -> dict[str, Cost]:
         "products": Cost(0, layers * 4 * length * length * d),
         "feed-forward": Cost(parameters["feed-forward"], layers * 4 * length * d * hidden),
         "norms": Cost(parameters["norms"], 0),
-        "head": Cost(parameters["head"], 2 * length * d * config.vocab_size),
+        "unembedding": Cost(parameters["unembedding"], 2 * length * d * config.vocab_size),
     }
 
 
@@ -95,7 +95,7 @@ def counted(config: ModelConfig, length: int) -> dict[str, int]:
         tokens = torch.ones(1, length, dtype=torch.long)
         # Watched, attention runs spelled out: the counter does not see into the fused kernel.
         with FlopCounterMode(display=False) as counter:
-            model(tokens, trace=Trace())
+            model(tokens, trace=Recorder())
     found = {name: sum(ops.values()) for name, ops in counter.get_flop_counts().items()}
     block = "Transformer.blocks.0"
     projections = found[f"{block}.attention.qkv"] + found[f"{block}.attention.out"]
@@ -105,7 +105,7 @@ def counted(config: ModelConfig, length: int) -> dict[str, int]:
         "feed-forward": found[f"{block}.ffn"],
     }
     all_blocks = {name: config.n_layers * count for name, count in of_a_block.items()}
-    return all_blocks | {"head": found["Transformer.head"]}
+    return all_blocks | {"unembedding": found["Transformer.unembed"]}
 
 
 # --- position by position -------------------------------------------------------------------
@@ -196,7 +196,7 @@ def hidden(activation: str, init: str) -> Hidden:
     """What the default model, untrained, has between the two matrices of its feed-forwards."""
     task = TASKS["reverse"]()
     model = build_model(ModelConfig.for_task(task, activation=activation, init=init))
-    trace = Trace()
+    trace = Recorder()
     model(*task.validation("decoder", ROWS).inputs, trace=trace)
     layers = [tensor for name, tensor in trace.seen.items() if name.endswith("ffn.hidden")]
     units = torch.cat([layer.flatten(0, 1) for layer in layers], dim=1)  # [token, unit]

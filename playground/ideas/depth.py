@@ -12,7 +12,7 @@ from core.config import ModelConfig
 from core.model import build_model
 from core.tasks import TASKS
 from core.tasks.base import Batch
-from core.trace import Trace
+from core.trace import Recorder
 from core.train import Trainer, cross_entropy
 
 DEPTHS = (1, 2, 4, 8, 16, 32)
@@ -71,9 +71,11 @@ def flow(n_layers: int, residual: bool, norm: str, init: str) -> Flow:
     In float64: without residual connections numbers get smaller than float32 can write.
     """
     model = build_model(config(n_layers, residual, norm, init)).double()
-    batch, trace = TASK.validation("decoder", ROWS), Trace()
+    batch, trace = TASK.validation("decoder", ROWS), Recorder()
     loss = cross_entropy(model(*batch.inputs, trace), batch.targets)
-    stream = [trace.seen[name] for name in ("embed", *(f"blocks.{i}.x" for i in range(n_layers)))]
+    stream = [
+        trace.seen[name] for name in ("embed", *(f"blocks.{i}.resid_post" for i in range(n_layers)))
+    ]
     matrices = [block.attention.qkv.weight for block in model.blocks]
     gradients = torch.autograd.grad(loss, stream + matrices)
     return Flow(
@@ -194,6 +196,6 @@ def skip_each(trainer: Trainer) -> Skipped:
 
 def loss_without(trainer: Trainer, batch: Batch, block: int) -> float:
     """Loss when a block hands on what it was given: its output is exchanged for its input."""
-    before = "embed" if block == 0 else f"blocks.{block - 1}.x"
-    trace = Trace({f"blocks.{block}.x": lambda x: trace.seen[before]})
+    name = f"blocks.{block}"
+    trace = Recorder({f"{name}.resid_post": lambda x: trace.seen[f"{name}.resid_pre"]})
     return trainer.evaluate(batch, trace).loss

@@ -12,7 +12,7 @@ from torch import Tensor
 from core.config import ModelConfig, TrainConfig
 from core.tasks import Task
 from core.tasks.question import SEPARATOR
-from core.trace import Edit, Trace
+from core.trace import Edit, Recorder
 from core.train import Trainer
 from playground.frames import Frame, glance
 
@@ -222,7 +222,7 @@ def ablation(trainer: Trainer) -> Ablation:
     loss = trainer.evaluate(batch).loss
 
     def rise(layer: int, head: int) -> float:
-        without = Trace({f"blocks.{layer}.attention.z": silence(head)})
+        without = Recorder({f"blocks.{layer}.attention.z": silence(head)})
         return trainer.evaluate(batch, without).loss - loss
 
     rises = [[rise(i, j) for j in range(config.n_heads)] for i in range(config.n_layers)]

@@ -16,7 +16,7 @@ from core.masks import Bias
 from core.measure import seen_keys
 from core.model import build_model
 from core.tasks import Recall
-from core.trace import Trace
+from core.trace import Recorder
 
 FEWEST_WORDS, MOST_WORDS, LONGEST_WORD = 2, 12, 14  # words, words, characters
 ROUNDING = 1e-5  # of the largest number about: what float32 may be out by
@@ -100,7 +100,7 @@ def look(
         mask="causal" if causal else "none",
         position="sinusoidal" if positions else "none",
     )
-    model, trace = build_model(config, seed), Trace()
+    model, trace = build_model(config, seed), Recorder()
     tokens = torch.tensor([[1 + vocabulary.index(word) for word in words]])
     model(tokens, trace)
     seen = {name.removeprefix("blocks.0.attention."): tensor for name, tensor in trace.seen.items()}
@@ -291,7 +291,7 @@ def ask(
     # Beside each value a 1, which becomes the sum of the weights: v is as wide as k.
     prices = torch.tensor([[value, 1.0] for value in values], dtype=torch.float64)[None, None]
     no_mask = Bias(torch.zeros(1, len(angles)).double(), torch.ones(1, 1).double())
-    trace = Trace()
+    trace = Recorder()
     z = attention(query, keys, prices, no_mask, 2**-0.5, trace)
     return Answer(
         scores=trace.seen["scaled"].flatten().tolist(),

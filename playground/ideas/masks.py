@@ -15,9 +15,9 @@ from core.masks import MASKS, Predicate, as_bias, hide_padding, visible
 from core.measure import future_influence
 from core.model import Transformer, build_model
 from core.tasks import TASKS
-from core.tasks.base import PAD
 from core.tasks.question import SEPARATOR
-from core.trace import Trace
+from core.tokens import PAD
+from core.trace import Recorder
 from core.train import cross_entropy
 
 MAX_LENGTH = 12
@@ -99,7 +99,7 @@ def untrained(
 def masked_by(model: Transformer, mask: Predicate) -> Transformer:
     """The same model, the very same weights, under another mask."""
     other = copy.copy(model)
-    other.see = mask
+    other.may_see = mask
     return other
 
 
@@ -131,10 +131,12 @@ def reach(cells: Cells, n_layers: int, padding: int = 0) -> Reach:
     """Measure it: one forward, and one backward for all outputs at once."""
     model = masked_by(untrained(n_layers), by_hand(cells))
     row = tokens(len(cells), padding)
-    trace = Trace({"embed": lambda x: x.detach().requires_grad_()})
+    trace = Recorder({"embed": lambda x: x.detach().requires_grad_()})
     n_out = len(cells) * TASK.vocab_size  # one copy of the row for each logit
     logits = model(row.expand(n_out, -1), trace)
-    stream = [trace.seen[name] for name in ("embed", *(f"blocks.{i}.x" for i in range(n_layers)))]
+    stream = [
+        trace.seen[name] for name in ("embed", *(f"blocks.{i}.resid_post" for i in range(n_layers)))
+    ]
     each = torch.eye(n_out).unflatten(-1, (len(cells), TASK.vocab_size))
     gradients = torch.autograd.grad(logits, stream, each, retain_graph=True)
     jacobian = torch.stack(gradients).unflatten(1, (len(cells), TASK.vocab_size))
@@ -167,13 +169,13 @@ def leak(kind: str, window: int, n_layers: int, length: int) -> float:
 def window_reach(window: int) -> tuple[int, ...]:
     """How many tokens reach the last place of the longest row, after 1, 2 … `MOST_LAYERS` blocks."""
     model = untrained(MOST_LAYERS, mask="window", window=window)
-    trace = Trace({"embed": lambda x: x.detach().requires_grad_()})
+    trace = Recorder({"embed": lambda x: x.detach().requires_grad_()})
     model(tokens(MAX_LENGTH), trace)
     # A sum would not do: LayerNorm makes it 0 whatever comes in.
     direction = torch.randn(D_MODEL, generator=torch.Generator().manual_seed(0))
     found = []
     for i in range(MOST_LAYERS):
-        last = trace.seen[f"blocks.{i}.x"][0, -1] @ direction
+        last = trace.seen[f"blocks.{i}.resid_post"][0, -1] @ direction
         (gradient,) = torch.autograd.grad(last, trace.seen["embed"], retain_graph=True)
         found.append(int(gradient[0].any(-1).sum()))
     return tuple(found)

@@ -15,7 +15,7 @@ from core.model import build_model
 from core.positions import NoPosition
 from core.tasks import Batch
 from core.tasks.text import Text
-from core.trace import Trace
+from core.trace import Recorder
 from core.train import Trainer
 
 BASE = 10_000.0  # of the wavelengths, in the paper and in RoFormer
@@ -145,9 +145,9 @@ def shuffled(
     tokens = torch.tensor([[1 + names.index(word) for word in WORDS]])
 
     def outputs(tokens: Tensor) -> Tensor:
-        trace = Trace()
+        trace = Recorder()
         model(tokens, trace)
-        return trace.seen[f"blocks.{config.n_layers - 1}.x"][0]
+        return trace.seen[f"blocks.{config.n_layers - 1}.resid_post"][0]
 
     before, moved = outputs(tokens), outputs(tokens[:, list(order)])
     after = torch.empty_like(moved)

@@ -14,7 +14,7 @@ from core.init import initialise
 from core.masks import Bias, as_bias, everything, visible
 from core.measure import entropy_share, largest_weight, score_spread, seen_keys, spread_in_theory
 from core.positions import NoPosition
-from core.trace import Trace
+from core.trace import Recorder
 
 MAX_WIDTH = 1024  # d_model of the widest head looked at
 SCORES = 20_000  # about as many scores are drawn for each picture
@@ -73,7 +73,7 @@ def queries_and_keys(
     found = []
     for model in range(models):
         initialise(layer, config, seed + model)
-        trace = Trace()
+        trace = Recorder()
         x = torch.randn(batch, length, config.d_model, generator=drawn)
         layer["attention"](x, no_mask(length), trace)
         found.append((trace.seen["q"], trace.seen["k"]))
@@ -86,7 +86,7 @@ def scores(d_head: int, n_heads: int, scale: str, init: str, length: int, seed: 
     """What an untrained attention without a mask does with tokens of unit variance."""
     q, k = queries_and_keys(d_head, n_heads, init, length, seed)
     factor = SCALES[scale](ModelConfig(d_model=d_head * n_heads, n_heads=n_heads))
-    trace = Trace()
+    trace = Recorder()
     attention(q, k, k, no_mask(length), factor, trace)
     scaled, weights = trace.seen["scaled"], trace.seen["weights"]
     seen = seen_keys(trace.seen["masked"])

@@ -17,7 +17,7 @@ from core.device import DTYPES, Device
 from core.model import build_model
 from core.optimize import learning_rate
 from core.tasks import TASKS, Task
-from core.trace import Trace
+from core.trace import Recorder
 from core.train import Diverged, Trainer, cross_entropy
 
 # --- what came out --------------------------------------------------------------------------
@@ -203,7 +203,7 @@ def gradient_sizes(d_model: int) -> Float[Tensor, " n"]:
     These are the numbers that a half-precision run would have to write down between two layers.
     """
     task, config = precision_model(d_model)
-    model, trace = build_model(config), Trace()
+    model, trace = build_model(config), Recorder()
     drawn = torch.Generator().manual_seed(0)
     batch = task.batch("decoder", EXAMPLES, drawn)
     loss = cross_entropy(model(*batch.inputs, trace=trace), batch.targets)
