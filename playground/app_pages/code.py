@@ -6,14 +6,14 @@ from importlib import import_module
 import streamlit as st
 
 ORDER = (
-    ("config", "What can be chosen"),
+    ("attention", "The formula, and several heads of it"),
     ("masks", "Who may see whom"),
     ("positions", "Where a token stands"),
-    ("attention", "The formula, and several heads of it"),
     ("blocks", "Residual, norm, feed-forward"),
     ("model", "The whole transformer"),
-    ("init", "The numbers it starts from"),
     ("trace", "How to look inside"),
+    ("init", "The numbers it starts from"),
+    ("tokens", "Padding, and what is not scored"),
     ("tasks.base", "What a task is"),
     ("tasks.question", "A prompt and its answer"),
     ("tasks.sequences", "Copy, reverse, sort"),
@@ -26,6 +26,8 @@ ORDER = (
     ("train", "One step at a time"),
     ("measure", "What the pictures show"),
     ("generate", "Token after token"),
+    ("config", "What can be chosen"),
+    ("knobs", "How a choice is checked and written"),
     ("checkpoint", "Save and go on"),
     ("device", "CPU or GPU"),
     ("__main__", "Training without the app"),
