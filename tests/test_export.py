@@ -398,7 +398,7 @@ def test_comments_docstrings_and_shapes_stay_readable():
     assert "# bool is a subclass of int: True heads is a slip, not a number." in text
     assert "# Which keys a query may see: predicates of two indices" in text
     assert "    q: Tensor,  # [batch heads query d_head]\n" in text
-    assert "    return x.unflatten(-1, (n_heads, -1)).transpose(1, 2)\n" in text
+    assert "    x = x.unflatten(-1, (n_heads, -1))  # [batch, length, heads, d_head]\n" in text
 
 
 def test_the_number_of_threads_is_set_before_anything_else():
