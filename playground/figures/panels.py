@@ -20,10 +20,7 @@ from playground.figures.style import (
     base_layout,
     escape,
     sizes,
-    token_labels,
 )
-
-SHARED_COLOURS = {"coloraxis": "coloraxis"}
 
 # --- a figure and its panels ----------------------------------------------------------------------
 
@@ -61,7 +58,7 @@ def over(panel: int) -> dict[str, str]:
 
 
 def on(panel: int, trace: dict[str, Any]) -> dict[str, Any]:
-    """The trace, in a panel other than the first."""
+    """The trace, in a panel."""
     return trace | {"xaxis": f"x{suffix_of(panel)}", "yaxis": f"y{suffix_of(panel)}"}
 
 
@@ -120,12 +117,11 @@ def cell_axis(
         downwards: from the top down, as rows are read.
         marked: the cell whose label is bold.
     """
-    names, last = token_labels(labels), len(labels) - 0.5
-    if marked is not None:
-        names[str(marked)] = f"<b>{names[str(marked)]}</b>"
+    last = len(labels) - 0.5
+    names = [f"<b>{escape(n)}</b>" if i == marked else escape(n) for i, n in enumerate(labels)]
     return {
         "range": [last, -0.5] if downwards else [-0.5, last],
-        "labelalias": names,
+        "labelalias": {str(i): name for i, name in enumerate(names)},
         "tick0": 0,
         "dtick": 1,
         "tickangle": 0,
@@ -156,6 +152,10 @@ def _listed(values: ArrayLike) -> np.ndarray | list:
     return values if isinstance(values, np.ndarray) else list(values)
 
 
+def _hover(template: str) -> dict[str, Any]:
+    return {"hovertemplate": template} if template else {"hoverinfo": "skip"}
+
+
 def _scatter(x: ArrayLike, y: ArrayLike, name: str, hover: str) -> dict[str, Any]:
     return {
         "type": "scatter",
@@ -163,7 +163,7 @@ def _scatter(x: ArrayLike, y: ArrayLike, name: str, hover: str) -> dict[str, Any
         "showlegend": bool(name),
         "x": _listed(x),
         "y": _listed(y),
-        **({"hovertemplate": hover} if hover else {"hoverinfo": "skip"}),
+        **_hover(hover),
     }
 
 
@@ -234,15 +234,17 @@ def heatmap(
             `coloraxis`, which several maps share.
         gap: pixels between cells.
     """
-    scale, low, high = colours or (None, None, None)
+    scale = {"coloraxis": "coloraxis"}
+    if colours:
+        scale = dict(zip(("colorscale", "zmin", "zmax"), colours, strict=True))
     return {
         "type": "heatmap",
         "name": escape(name),
         "z": z,
-        **({"colorscale": scale, "zmin": low, "zmax": high} if colours else SHARED_COLOURS),
+        **scale,
         "xgap": gap,
         "ygap": gap,
-        **({"hovertemplate": hover} if hover else {"hoverinfo": "skip"}),
+        **_hover(hover),
     } | more
 
 
@@ -265,7 +267,7 @@ def bars(
         "x": _listed(x),
         "y": _listed(y),
         "marker": {"color": colour},
-        **({"hovertemplate": hover} if hover else {"hoverinfo": "skip"}),
+        **_hover(hover),
     } | more
 
 

@@ -151,14 +151,6 @@ def nice_limit(largest: float) -> float:
     return next(step * power for step in (1, 2, 5, 10) if largest <= step * power * (1 + 1e-9))
 
 
-def token_labels(tokens: Sequence[str]) -> dict[str, str]:
-    """Axis labels by position: tokens may repeat, positions do not.
-
-    Plotly reads a few HTML tags in labels, so `<` and `&` are escaped.
-    """
-    return {str(i): escape(token) for i, token in enumerate(tokens)}
-
-
 def margin(left: float, right: float, top: float, bottom: float) -> dict[str, int]:
     """Pixels around the axes."""
     return {"l": round(left), "r": round(right), "t": round(top), "b": round(bottom)}
@@ -215,7 +207,7 @@ def scientific(value: float) -> str:
 
 
 def escape(text: str) -> str:
-    """Text that Plotly shows as it is."""
+    """Text that Plotly shows as it is: it reads a few HTML tags."""
     return str(text).replace("&", "&amp;").replace("<", "&lt;")
 
 
