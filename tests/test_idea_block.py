@@ -251,9 +251,12 @@ def test_the_activation_picture_shows_curves_and_what_is_behind_them():
     hidden = {"relu": np.array([0.0, 0.0, 0.0, 2.0]), "gelu": np.array([-0.1, 0.5, 1.0, 2.0])}
     zero = {"relu": 0.75, "gelu": 0.0}
     figure = activation_picture(x, {"relu": np.maximum(x, 0), "gelu": x}, hidden, zero)
-    curves = [trace for trace in figure["data"] if trace.get("xaxis") != "x2"]
-    assert [trace["name"] for trace in curves] == ["relu", "gelu"]
-    histogram = figure["data"][1]
+    curves, histograms = (
+        [trace for trace in figure["data"] if trace["xaxis"] == axis] for axis in ("x", "x2")
+    )
+    for traces in (curves, histograms):
+        assert [trace["name"] for trace in traces] == ["relu", "gelu"]
+    histogram = histograms[0]
     assert float(np.nanmax(histogram["y"])) == pytest.approx(0.75)
     assert "relu 75%, gelu 0" in alt_text(figure)
     go.Figure(figure)

@@ -1,22 +1,34 @@
-"""Figures of the page about the feed-forward: what each part costs, who moves whom, the activation."""
+"""Figures of the page about the feed-forward: what parts cost, who moves whom, the activation."""
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from playground.figures.attention import attention_maps
-from playground.figures.compare import dash
+from playground.figures.panels import (
+    add_panel,
+    annotation,
+    axis,
+    bars,
+    line,
+    log_axis,
+    new_figure,
+    over,
+    points,
+    rectangle,
+    ring,
+    upright,
+)
 from playground.figures.style import (
     GRID,
-    MUTED,
     TEXT,
     Figure,
-    base_layout,
+    dash,
     escape,
     finite,
+    margin,
     run_colour,
     sizes,
 )
@@ -75,96 +87,61 @@ def cost_picture(
     parts = list(parameters)[::-1]  # plotly's first row is the lowest
     names = [PART_NAMES[part] for part in parts]
     sides = {"parameters": parameters, "operations": flops}
-    alt = []
-    layout: dict[str, Any] = {
-        "margin": {"l": 12, "r": 12, "t": 2 * size.font + 8, "b": 12},
-        "bargap": 0.28,
-        "showlegend": False,
-        "annotations": [],
-    }
-    middle = 0.36 if projector else 0.24  # of the width: the names of the parts
-    furthest = ROOM * max(
-        max(counts.values()) / max(sum(counts.values()), 1) for counts in sides.values()
+    totals = {side: max(sum(counts.values()), 1) for side, counts in sides.items()}
+    largest = {side: max(counts, key=counts.get) for side, counts in sides.items()}
+    most = {side: counts[largest[side]] / totals[side] for side, counts in sides.items()}
+    figure = new_figure(
+        " ".join(
+            f"Of {totals[side]:,} {side}, {PART_NAMES[largest[side]]} has most: {most[side]:.0%}."
+            for side in sides
+        ),
+        height,
+        projector,
+        "costs",
+        margin=margin(12, 12, 2 * size.font + 8, 12),
+        bargap=0.28,
+        annotations=[annotation(name, 0.5, name, xref="paper") for name in names],
     )
-    data = []
+    middle = 0.36 if projector else 0.24  # of the width: the names of the parts
+    furthest = ROOM * max(most.values())
     for i, (side, counts) in enumerate(sides.items()):
-        suffix = "" if i == 0 else "2"
-        total = max(sum(counts.values()), 1)
-        shares = [counts[part] / total for part in parts]
+        shares = [counts[part] / totals[side] for part in parts]
         words = [
             f"{share_text(share)}  ({short(counts[part])})" if counts[part] else "none"
             for share, part in zip(shares, parts, strict=True)
         ]
-        data.append(
-            {
-                "type": "bar",
-                "orientation": "h",
-                "x": finite(shares),
-                "y": names,
-                "xaxis": f"x{suffix}",
-                "yaxis": f"y{suffix}",
-                "text": words,
-                "textposition": "outside",
-                "cliponaxis": False,
-                "textfont": {"size": size.font, "color": TEXT},
-                "marker": {"color": [PART_COLOURS[part] for part in parts]},
-                "customdata": [f"{counts[part]:,}" for part in parts],
-                "hovertemplate": f"%{{y}}<br><b>%{{customdata}}</b> {side}<extra></extra>",
-                "name": side,
-            }
+        drawn = bars(
+            names,
+            finite(shares),
+            [PART_COLOURS[part] for part in parts],
+            across=True,
+            text=words,
+            customdata=[f"{counts[part]:,}" for part in parts],
+            name=side,
+            hover=f"%{{y}}<br><b>%{{customdata}}</b> {side}<extra></extra>",
         )
-        domain = [0, 0.5 - middle / 2] if i == 0 else [0.5 + middle / 2, 1]
-        layout[f"xaxis{suffix}"] = {
-            "domain": domain,
-            "anchor": f"y{suffix}",
-            "visible": False,
-            "fixedrange": True,
-            "range": [furthest, 0] if i == 0 else [0, furthest],
-        }
-        layout[f"yaxis{suffix}"] = {
-            "anchor": f"x{suffix}",
-            "showticklabels": False,
-            "fixedrange": True,
-            "categoryorder": "array",
-            "categoryarray": names,
-            "side": "right" if i == 0 else "left",
-            "showline": True,
-            "linecolor": GRID,
-            "ticks": "",
-            "showgrid": False,
-        }
-        heading = "parameters" if i == 0 else "floating-point operations"
-        layout["annotations"].append(
-            {
-                "text": f"<b>{short(total)}</b> {heading}",
-                "xref": f"x{suffix} domain",
-                "yref": "paper",
-                "x": 1 - i,
-                "y": 1,
-                "xanchor": "right" if i == 0 else "left",
-                "yanchor": "bottom",
-                "showarrow": False,
-                "font": {"size": size.font, "color": TEXT},
-            }
+        x = axis(
+            domain=[0.5 + middle / 2, 1] if i else [0, 0.5 - middle / 2],
+            range=[0, furthest] if i else [furthest, 0],
+            visible=False,
+            fixedrange=True,
         )
-        largest = max(counts, key=counts.get)
-        alt.append(
-            f"Of {total:,} {side}, {PART_NAMES[largest]} has most: {counts[largest] / total:.0%}."
+        y = axis(
+            showticklabels=False,
+            fixedrange=True,
+            categoryorder="array",
+            categoryarray=names,
+            side="left" if i else "right",
+            showline=True,
+            linecolor=GRID,
+            showgrid=False,
         )
-    layout["annotations"] += [
-        {
-            "text": name,
-            "xref": "paper",
-            "yref": "y",
-            "x": 0.5,
-            "y": name,
-            "xanchor": "center",
-            "showarrow": False,
-            "font": {"size": size.font, "color": TEXT},
-        }
-        for name in names
-    ]
-    return {"data": data, "layout": base_layout(" ".join(alt), height, projector, "costs") | layout}
+        add_panel(figure, i, x, y, [drawn])
+        what = "floating-point operations" if i else "parameters"
+        anchors = {"xanchor": "left" if i else "right", "yanchor": "bottom"}
+        total = f"<b>{short(totals[side])}</b> {what}"
+        figure["layout"]["annotations"].append(annotation(total, 1 - i, 1, **over(i), **anchors))
+    return figure
 
 
 def length_picture(
@@ -186,165 +163,78 @@ def length_picture(
         crossing: the length at which the products are half of all, by the formula.
         counted: the share of the products at `length`, as counted.
     """
-    size = sizes(projector)
-    inside = lengths[0] <= crossing <= lengths[-1]
-    at = f"at length {crossing:,.0f}"
-    beyond = (
-        ""
-        if inside
-        else (", shorter than shown" if crossing < lengths[0] else ", beyond this axis")
-    )
-    products = shares["products"]
-    layout = base_layout(
+    size, products = sizes(projector), shares["products"]
+    half = f"half at length {crossing:,.0f}"
+    if crossing < lengths[0]:
+        half += ", shorter than shown"
+    if crossing > lengths[-1]:
+        half += ", beyond this axis"
+    corner = {"xref": "paper", "yref": "paper", "xanchor": "left", "yanchor": "bottom"}
+    figure = new_figure(
         f"Share of the operations by part over the length. q·k and weights·v grow from "
         f"{products[0]:.1%} at {lengths[0]} tokens to {products[-1]:.0%} at {lengths[-1]:,}; "
-        f"half {at}{beyond}.",
+        f"{half}.",
         height,
         projector,
         "lengths",
+        margin=margin(4 * size.font, 2 * size.font, 2 * size.font, 3.2 * size.font),
+        hovermode="x unified",
+        annotations=[annotation(f"q·k and weights·v are {half}", 0, 1, **corner)],
     )
-    order = ["products", *(part for part in shares if part != "products")]
-    powers = range(math.ceil(math.log2(lengths[0])), int(math.log2(lengths[-1])) + 1)
-    ticks = [2**i for i in powers][:: 2 if projector else 1]
-    layout |= {
-        "margin": {
-            "l": 4 * size.font,
-            "r": 2 * size.font,
-            "t": 2 * size.font,
-            "b": round(3.2 * size.font),
-        },
-        "showlegend": False,
-        "hovermode": "x unified",
-        "xaxis": {
-            "type": "log",
-            "range": [math.log10(lengths[0]), math.log10(lengths[-1])],
-            "tickvals": ticks,
-            "ticktext": [f"{n:,}" for n in ticks],
-            "title": {"text": "length of the sequence", "standoff": 8},
-            "zeroline": False,
-            "showgrid": False,
-            "unifiedhovertitle": {"text": "%{x:,} tokens"},
-        },
-        "yaxis": {
-            "range": [0, 1],
-            "tickformat": ".0%",
-            "dtick": 0.25,
-            "title": {"text": "share of the operations"},
-            "gridcolor": GRID,
-            "zeroline": False,
-            "fixedrange": True,
-        },
-        "annotations": [],
-        "shapes": [],
-    }
-    data = []
-    below = np.zeros(len(lengths))
-    for part in order:
+    layout, traces, below = figure["layout"], [], np.zeros(len(lengths))
+    for part in ("products", *(part for part in shares if part != "products")):
         values = np.asarray(shares[part], dtype=np.float64)
-        data.append(
-            {
-                "type": "scatter",
-                "x": list(lengths),
-                "y": finite(values),
-                "stackgroup": "all",
-                "mode": "lines",
-                "line": {
-                    "width": size.line if part == "products" else 0,
-                    "color": PART_COLOURS[part],
-                },
-                "fillcolor": _see_through(PART_COLOURS[part]),
-                "name": escape(PART_NAMES[part]),
-                "hovertemplate": "%{y:.1%}",
-            }
+        area = line(
+            lengths,
+            finite(values),
+            PART_COLOURS[part],
+            size.line if part == "products" else 0,
+            name=PART_NAMES[part],
+            hover="%{y:.1%}",
+            stackgroup="all",
+            fillcolor=_see_through(PART_COLOURS[part]),
         )
+        traces.append(area)
         widest = int(np.argmax(values))
         if values[widest] > ROOM_FOR_NAME:
-            side = "left" if widest == 0 else "right" if widest == len(lengths) - 1 else "center"
+            side = {0: "left", len(lengths) - 1: "right"}.get(widest, "center")
             layout["annotations"].append(
-                {
-                    "text": escape(PART_NAMES[part]),
-                    "xref": "x",
-                    "yref": "y",
-                    "x": math.log10(lengths[widest]),
-                    "y": below[widest] + LOW * values[widest],
-                    "xanchor": side,
-                    "xshift": {"left": 8, "right": -8}.get(side, 0),
-                    "showarrow": False,
-                    "font": {"size": size.font, "color": TEXT},
-                }
+                annotation(
+                    escape(PART_NAMES[part]),
+                    math.log10(lengths[widest]),
+                    below[widest] + LOW * values[widest],
+                    xanchor=side,
+                    xshift={"left": 8, "right": -8}.get(side, 0),
+                )
             )
         below = below + values
-    layout["shapes"] += [
-        {
-            "type": "line",
-            "xref": "x",
-            "yref": "paper",
-            "x0": length,
-            "x1": length,
-            "y0": 0,
-            "y1": 1,
-            "line": {"color": TEXT, "width": size.line, "dash": "dot"},
-        },
-        {
-            "type": "line",
-            "xref": "x domain",
-            "yref": "y",
-            "x0": 0,
-            "x1": 1,
-            "y0": 0.5,
-            "y1": 0.5,
-            "line": {"color": TEXT, "width": size.thin, "dash": "longdash"},
-        },
-    ]
-    if inside:
-        data.append(
-            {
-                "type": "scatter",
-                "x": [crossing],
-                "y": [0.5],
-                "mode": "markers",
-                "showlegend": False,
-                "hoverinfo": "skip",
-                "marker": {
-                    "size": 2 * size.marker,
-                    "symbol": "circle-open",
-                    "color": TEXT,
-                    "line": {"width": size.line},
-                },
-            }
-        )
-    layout["annotations"].append(
-        {
-            "text": f"q·k and weights·v are half {at}{beyond}",
-            "xref": "paper",
-            "yref": "paper",
-            "x": 0,
-            "y": 1,
-            "xanchor": "left",
-            "yanchor": "bottom",
-            "showarrow": False,
-            "font": {"size": size.font, "color": TEXT},
-        }
-    )
+    if lengths[0] <= crossing <= lengths[-1]:
+        traces.append(ring(crossing, 0.5, size))
     if counted is not None:
-        data.append(
-            {
-                "type": "scatter",
-                "x": [length],
-                "y": [counted],
-                "mode": "markers",
-                "showlegend": False,
-                "name": "counted",
-                "marker": {
-                    "size": 2 * size.marker,
-                    "symbol": "x-thin",
-                    "color": TEXT,
-                    "line": {"width": size.line, "color": TEXT},
-                },
-                "hovertemplate": "counted %{y:.1%}",
-            }
-        )
-    return {"data": data, "layout": layout}
+        stroke = {"width": size.line, "color": TEXT}
+        cross = {"size": 2 * size.marker, "symbol": "x-thin", "color": TEXT, "line": stroke}
+        mark = points([length], [counted], cross, name="counted", hover="counted %{y:.1%}")
+        traces.append(mark)
+    powers = range(math.ceil(math.log2(lengths[0])), int(math.log2(lengths[-1])) + 1)
+    ticks = [2**i for i in powers][:: 2 if projector else 1]
+    x = axis(
+        "length of the sequence",
+        type="log",
+        range=[math.log10(lengths[0]), math.log10(lengths[-1])],
+        tickvals=ticks,
+        ticktext=[f"{n:,}" for n in ticks],
+        showgrid=False,
+        unifiedhovertitle={"text": "%{x:,} tokens"},
+    )
+    x["title"]["standoff"] = 8
+    y = axis("share of the operations", range=[0, 1], tickformat=".0%", dtick=0.25, fixedrange=True)
+    add_panel(figure, 0, x, y, traces)
+    stroke = {"color": TEXT, "width": size.thin, "dash": "longdash"}
+    layout["shapes"] += [
+        upright(length, size.line, colour=TEXT),
+        rectangle(0, 1, 0.5, 0.5, stroke, type="line", xref="x domain"),
+    ]
+    return figure
 
 
 def _see_through(colour: str) -> str:
@@ -381,10 +271,10 @@ def influence_maps(
     layout = figure["layout"]
     layout["uirevision"] = f"influence {values.shape}"
     layout["coloraxis"]["colorbar"]["title"]["text"] = "how far the output moves, of the furthest"
-    for axis, text in (("xaxis", "changed token"), ("yaxis", "output")):
-        for name in [name for name in layout if name.startswith(axis)]:
-            if "title" in layout[name]:
-                layout[name]["title"]["text"] = text
+    titles = {"xaxis": "changed token", "yaxis": "output"}
+    for name, part in layout.items():
+        if name[:5] in titles and "title" in part:
+            part["title"]["text"] = titles[name[:5]]
     for trace in figure["data"]:
         trace["hovertemplate"] = "output %{y}, token %{x} changed<br><b>%{z:.3f}</b>"
         trace["hovertemplatefallback"] = "does not move"
@@ -416,99 +306,50 @@ def activation_picture(
         zero: name -> the share of them that is exactly 0.
     """
     size = sizes(projector)
-    x = np.asarray(x)
     every = np.concatenate([np.asarray(values).ravel() for values in hidden.values()])
     low, high = min(float(every.min()), -0.05), float(np.quantile(every, 0.999))
     edges = np.linspace(low, max(high, low + 0.1), BINS + 1)
     said = ", ".join(f"{name} {share_text(share)}" for name, share in zero.items())
-    layout = base_layout(
-        f"Hidden activations that are exactly 0: {said}.", height, projector, "activation"
+    figure = new_figure(
+        f"Hidden activations that are exactly 0: {said}.",
+        height,
+        projector,
+        "activation",
+        margin=margin(4 * size.font, 12, 2 * size.font, 3.4 * size.font),
+        showlegend=True,
+        legend={"x": 0.02, "y": 0.98, "font": {"size": size.font}},
     )
-    layout |= {
-        "margin": {"l": 4 * size.font, "r": 12, "t": 2 * size.font, "b": round(3.4 * size.font)},
-        "barmode": "overlay",
-        "bargap": 0.0,
-        "showlegend": True,
-        "legend": {"x": 0.02, "y": 0.98, "font": {"size": size.font}},
-        "xaxis": {
-            "domain": [0, 0.4],
-            "title": {"text": "into the activation"},
-            "gridcolor": GRID,
-            "zeroline": True,
-            "zerolinecolor": MUTED,
-        },
-        "yaxis": {
-            "title": {"text": "out"},
-            "gridcolor": GRID,
-            "zeroline": True,
-            "zerolinecolor": MUTED,
-        },
-        "xaxis2": {
-            "domain": [0.52, 1],
-            "anchor": "y2",
-            "title": {"text": "hidden activation"},
-            "gridcolor": GRID,
-            "zeroline": False,
-            "range": [edges[0], edges[-1]],
-        },
-        "yaxis2": {
-            "anchor": "x2",
-            "type": "log",
-            "title": {"text": "share of them"},
-            "tickformat": "~%",
-            "dtick": 1,
-            "range": [-3.5, 0],
-            "gridcolor": GRID,
-            "fixedrange": True,
-        },
-        "annotations": [
-            {
-                "text": f"exactly 0: {escape(said)}",
-                "xref": "x2 domain",
-                "yref": "y2 domain",
-                "x": 0.5,
-                "y": 1,
-                "yanchor": "bottom",
-                "showarrow": False,
-                "font": {"size": size.font, "color": TEXT},
-            }
-        ],
-    }
-    data = []
+    functions, histograms = [], []
     for i, (name, y) in enumerate(curves.items()):
-        common = {"name": escape(name), "legendgroup": name}
-        line = {"color": ACTIVATION_COLOURS[i], "width": size.line, "dash": dash(i)}
-        data.append(
-            common
-            | {
-                "type": "scatter",
-                "x": finite(x),
-                "y": finite(y),
-                "mode": "lines",
-                "line": line,
-                "hovertemplate": "%{x:.2f} → %{y:.3f}",
-            }
-        )
+        style = {"dash": dash(i), "name": name, "legendgroup": name}
+        stroke = (ACTIVATION_COLOURS[i], size.line)
+        functions.append(line(finite(x), finite(y), *stroke, hover="%{x:.2f} → %{y:.3f}", **style))
         values = np.asarray(hidden[name]).ravel()
         counts, _ = np.histogram(values, edges)
-        data.append(
-            common
-            | {
-                "type": "scatter",
-                "x": finite(np.repeat(edges, 2)[1:-1]),
-                "y": _positive(np.repeat(counts / values.size, 2)),
-                "xaxis": "x2",
-                "yaxis": "y2",
-                "mode": "lines",
-                "showlegend": False,
-                "line": line,
-                "hovertemplate": "around %{x:.2f}: %{y:.2%}",
-            }
+        shares = np.repeat(np.where(counts > 0, counts / values.size, np.nan), 2)
+        histograms.append(
+            line(
+                finite(np.repeat(edges, 2)[1:-1]),
+                finite(shares),
+                *stroke,
+                showlegend=False,
+                hover="around %{x:.2f}: %{y:.2%}",
+                **style,
+            )
         )
-    return {"data": data, "layout": layout}
-
-
-def _positive(values: np.ndarray) -> np.ndarray:
-    numbers = finite(values)
-    numbers[numbers <= 0] = np.nan
-    return numbers
+    add_panel(
+        figure,
+        0,
+        axis("into the activation", domain=[0, 0.4], zeroline=True),
+        axis("out", zeroline=True),
+        functions,
+    )
+    add_panel(
+        figure,
+        1,
+        axis("hidden activation", domain=[0.52, 1], range=[edges[0], edges[-1]]),
+        log_axis("share of them", tickformat="~%", range=[-3.5, 0], fixedrange=True),
+        histograms,
+        title=f"exactly 0: {said}",
+    )
+    return figure
