@@ -382,8 +382,8 @@ def pictures(projector: bool = False) -> dict[str, dict]:
             WEIGHTS[1] @ matrix,
             NAMES,
             HIDDEN[1],
-            points=[[0, 0], [1, 1], [2, 0]],
-            at=[0.6, 0.6],
+            flat=[[0, 0], [1, 1], [2, 0]],
+            at_z=[0.6, 0.6],
             axes=("one", "two"),
             outline=[0, 1],
             **shared,
@@ -451,7 +451,7 @@ def test_the_bars_stand_beside_the_map_with_their_texts_and_what_they_were():
     np.testing.assert_allclose(np.asarray(bars["x"]), [0.2, np.nan, 0.3], rtol=1e-6)
     assert bars["text"] == ["1", "2", "3"] and bars["xaxis"] == "x2"
     axis = pictures()["weights"]["layout"]["yaxis2"]
-    assert axis["ticktext"] == ["&lt;b>", "<b>b</b>", "&amp;c"]
+    assert list(axis["labelalias"].values()) == ["&lt;b>", "<b>b</b>", "&amp;c"]
     before = Bars("h", NAMES, [1.0, 2.0, 3.0], ["", "", ""], None, [2.0, 4.0, -6.0])
     figure = map_picture(SCORES, NAMES, before, stage="scaled", hidden=HIDDEN, query=0, key=0)
     assert np.asarray(figure["data"][1]["x"]).tolist() == [2, 4, -6]
@@ -495,8 +495,8 @@ def test_values_on_one_spot_share_a_label():
         [1, 1],
         ("a", "b", "a"),
         [False] * 3,
-        points=[[0, 0], [1, 1], [0, 0]],
-        at=[0.3, 0.3],
+        flat=[[0, 0], [1, 1], [0, 0]],
+        at_z=[0.3, 0.3],
         axes=("x", "y"),
         outline=[0, 1],
     )
