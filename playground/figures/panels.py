@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike
 
 from playground.figures.style import (
     MUTED,
+    TEMPLATE,
     TEXT,
     Figure,
     Sizes,
-    base_layout,
     escape,
     sizes,
 )
@@ -26,11 +26,23 @@ from playground.figures.style import (
 
 
 def new_figure(alt: str, height: int, projector: bool, revision: str, **layout: Any) -> Figure:
-    """A figure without data, ready for panels; `layout` goes into it as it is.
+    """A figure without data, ready for panels.
 
-    `revision` stays the same from frame to frame, so the visitor's zoom and hidden lines stay.
+    Args:
+        alt: text alternative: one or two sentences with the main numbers.
+        height: pixels.
+        revision: stays the same from frame to frame, so the visitor's zoom and hidden lines stay.
+        layout: goes into the layout as it is.
     """
-    start = base_layout(alt, height, projector, revision) | {"annotations": [], "shapes": []}
+    start = {
+        "height": height,
+        "font": {"size": sizes(projector).font},
+        "uirevision": revision,
+        "meta": {"alt": alt},
+        "template": TEMPLATE,
+        "annotations": [],
+        "shapes": [],
+    }
     return {"data": [], "layout": start | layout}
 
 
@@ -300,11 +312,6 @@ def panel_title(text: str, panel: int = 0) -> dict[str, Any]:
     return annotation(escape(text), 0.5, 1, yanchor="bottom", **over(panel))
 
 
-def heading(text: str, suffix: str, size: Sizes) -> dict[str, Any]:
-    """Title over the middle of a panel."""
-    return panel_title(text, int(suffix or 1) - 1)
-
-
 def note(message: str) -> dict[str, Any]:
     """Annotation in the middle of the figure."""
     return annotation(message, 0.5, 0.5, colour=MUTED, xref="paper", yref="paper")
@@ -323,7 +330,8 @@ def reference_label(
     return annotation(
         escape(text),
         0.995,
-        place_on(value, log),
+        # Notes on a log axis count in powers of ten.
+        math.log10(max(value, 1e-12)) if log else value,
         size=sizes(projector).small,
         colour=MUTED,
         xref="x domain",
@@ -331,11 +339,6 @@ def reference_label(
         yanchor=side,
         yshift=2 if side == "bottom" else -2,
     )
-
-
-def place_on(value: float, log: bool) -> float:
-    """Where a note stands on an axis: on a log axis, notes count in powers of ten."""
-    return math.log10(max(value, 1e-12)) if log else value
 
 
 def rectangle(

@@ -211,20 +211,6 @@ def escape(text: str) -> str:
     return str(text).replace("&", "&amp;").replace("<", "&lt;")
 
 
-def base_layout(alt: str, height: int, projector: bool, revision: str) -> dict[str, Any]:
-    """Layout that every figure starts from.
-
-    `revision` stays the same from frame to frame, so the visitor's zoom and hidden lines stay.
-    """
-    return {
-        "height": height,
-        "font": {"size": sizes(projector).font},
-        "uirevision": revision,
-        "meta": {"alt": alt},
-        "template": TEMPLATE,
-    }
-
-
 def alt_text(figure: Figure) -> str:
-    """Text alternative of a figure: one or two sentences with its main numbers."""
+    """Text alternative of a figure."""
     return figure["layout"]["meta"]["alt"]
