@@ -6,7 +6,7 @@ A config becomes a dict and back (`Knobs`), a single value a text and back (`as_
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import Field, asdict, field, fields
+from dataclasses import Field, asdict, field, fields, replace
 from types import UnionType
 from typing import Any, TypeVar, get_args
 
@@ -151,3 +151,20 @@ def difference(old: Any, new: Any) -> dict[str, tuple[Any, Any]]:
     """The fields in which two configs of one kind differ: name -> (old, new)."""
     pairs = {item.name: (getattr(old, item.name), getattr(new, item.name)) for item in fields(old)}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def turned(configs: Sequence[Config], values: Mapping[str, Any]) -> list[Config]:
+    """The configs after a hot change: each value goes to the one that has a knob of this name.
+
+    Raises:
+        ValueError: a knob that is not hot, or an illegal value.
+    """
+    hot = [name for config in configs for name in config.hot()]
+    if cold := sorted(set(values) - set(hot)):
+        raise ValueError(
+            f"{', '.join(cold)} cannot change while a run goes on; only {', '.join(hot)} can"
+        )
+    return [
+        replace(config, **{name: v for name, v in values.items() if name in config.hot()})
+        for config in configs
+    ]

@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Collection, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor
 
 from core.config import ModelConfig, TrainConfig
 from core.device import DTYPES, Device, choose_device
+from core.knobs import turned
 from core.model import adopt, build_model
 from core.optimize import OPTIMIZERS, learning_rate
 from core.tasks import Batch, Task
@@ -229,15 +230,7 @@ class Trainer:
         Raises:
             ValueError: a knob that is not hot, or an illegal value; nothing has changed then.
         """
-        hot = ModelConfig.hot() + TrainConfig.hot()
-        if cold := sorted(set(values) - set(hot)):
-            raise ValueError(
-                f"{', '.join(cold)} cannot change while a run goes on; only {', '.join(hot)} can"
-            )
-        of_model = {name: v for name, v in values.items() if name in ModelConfig.hot()}
-        of_training = {name: v for name, v in values.items() if name not in of_model}
-        model_config = replace(self.model_config, **of_model)
-        self.config = replace(self.config, **of_training)
+        model_config, self.config = turned((self.model_config, self.config), values)
         if model_config != self.model_config:
             self.model_config = model_config
             self.model = adopt(build_model(model_config, self.config.seed), self.model)

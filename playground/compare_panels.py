@@ -6,7 +6,6 @@ import pandas as pd
 import streamlit as st
 
 from playground import controls
-from playground.comparison import LineUp, Series, Summary, verdict
 from playground.components import live_plot
 from playground.figures import Band, attention_side_by_side, comparison_chart, results_bars
 from playground.frames import Attention, Frame
@@ -17,7 +16,10 @@ from playground.panels import (
     layer_title,
     references,
 )
+from playground.series import Series, Summary
 from playground.spec import Spec
+from playground.variants import LineUp
+from playground.verdict import verdict
 
 TARGET_SHARE = 0.5  # of the blind guess: the loss whose first step the table names
 WIDTH = 1000  # pixels in a window of usual width

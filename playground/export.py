@@ -3,27 +3,25 @@
 import json
 import platform
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from itertools import groupby, pairwise
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
 
 import pandas as pd
 import torch
 
 from core.config import ModelConfig, TrainConfig
-from core.tasks import Task, task_from_dict
+from core.tasks import Task
 from core.tasks.sources import decode_upload
-from core.train import Change, check_fits
+from core.train import Change
 from playground.bundle import bundle
-from playground.spec import Spec
+from playground.spec import PARTS, Spec, changes_by_step, check_names, within
 from playground.view import View
 
 FORMAT = 1
 MAX_CONFIG_BYTES = 100_000
-SECTIONS = ("format", "task", "model", "training", "probe", "label", "changes")
+SECTIONS = ("format", *PARTS, "changes")
 REQUIRED = SECTIONS[:4]
-
-Built = TypeVar("Built")
 
 
 # --- metrics --------------------------------------------------------------------------------
@@ -59,17 +57,8 @@ def config_json(spec: Spec, changes: Sequence[Change] = ()) -> str:
         spec: the run as it was started, before any of the changes (`Run.started`).
         changes: the hot changes made since.
     """
-    task = spec.task.to_dict()
-    task.pop("vocabulary", None)  # the text's hash says it all
-    values = {
-        "format": FORMAT,
-        "task": task,
-        "model": spec.model.to_dict(),
-        "training": spec.training.to_dict(),
-        "probe": spec.probe,
-        "label": spec.label,
-        "changes": [change._asdict() for change in changes],
-    }
+    values = {"format": FORMAT} | spec.to_dict()
+    values["changes"] = [change._asdict() for change in changes]
     return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -86,27 +75,14 @@ def config_from_json(
             field, the value and the rule.
     """
     values = _parsed(text)
-    _check_names("the file", values, SECTIONS, REQUIRED)
+    within("the file", lambda: check_names(values, SECTIONS, REQUIRED))
     if values["format"] != FORMAT:
         raise ValueError(f"format={values['format']!r}: this version reads format {FORMAT}")
-    for name, kind in {"task": dict, "model": dict, "training": dict, "changes": list}.items():
-        if not isinstance(values.get(name, kind()), kind):
-            raise ValueError(f"{name}={values[name]!r}: expected {_JSON_NAMES[kind]}")
-    task = _within("task", lambda: _task(values["task"], own_text))
-    model = _within("model", lambda: ModelConfig.from_dict(values["model"]))
-    training = _within("training", lambda: TrainConfig.from_dict(values["training"]))
-    _within("model", lambda: check_fits(model, task))
-    probe, label = values.get("probe"), values.get("label", "")
-    if not isinstance(probe, str | None):
-        raise ValueError(f"probe={probe!r}: expected a string or null")
-    if not isinstance(label, str):
-        raise ValueError(f"label={label!r}: expected a string")
-    _within("probe", lambda: task.probe(model.architecture, probe))
-    spec = Spec(model, task, training, probe, label)
-    return spec, _changes(values.get("changes", []), spec)
-
-
-_JSON_NAMES = {dict: "an object {…}", list: "a list […]"}
+    changes = values.get("changes", [])
+    if not isinstance(changes, list):
+        raise ValueError(f"changes={changes!r}: expected a list […]")
+    spec = Spec.from_dict({name: values[name] for name in PARTS if name in values}, own_text)
+    return spec, within("changes", lambda: _changes(changes, spec))
 
 
 def _parsed(text: str | bytes) -> dict[str, Any]:
@@ -122,7 +98,7 @@ def _parsed(text: str | bytes) -> dict[str, Any]:
         raise ValueError(f"this is not JSON as the playground writes it: {error}") from None
     if not isinstance(values, dict):
         raise ValueError(
-            f"the file is JSON, but no configuration: expected {_JSON_NAMES[dict]} with the fields "
+            f"the file is JSON, but no configuration: expected an object {{…}} with the fields "
             f"{', '.join(REQUIRED)}"
         )
     return values
@@ -135,62 +111,22 @@ def _no_field_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _check_names(
-    where: str, values: dict[str, Any], known: Sequence[str], required: Sequence[str]
-) -> None:
-    if unknown := sorted(set(values) - set(known)):
-        raise ValueError(
-            f"{where}: unknown field {', '.join(unknown)}; there is {', '.join(known)}"
-        )
-    if missing := [name for name in required if name not in values]:
-        raise ValueError(f"{where}: field {', '.join(missing)} is missing")
-
-
-def _within(section: str, build: Callable[[], Built]) -> Built:
-    """Call `build`; whatever it refuses is said to stand in `section`."""
-    try:
-        return build()
-    except ValueError as error:
-        raise ValueError(f"{section}: {error}") from error
-
-
-def _task(values: dict[str, Any], own_text: str | None) -> Task:
-    for name in ("task", "text_sha256"):
-        if not isinstance(values.get(name, ""), str):
-            raise ValueError(f"{name}={values[name]!r}: expected a string")
-    if "text" in values:
-        raise ValueError("unknown field text: a file holds text_sha256 instead of the text")
-    if values.get("source") == "own" and "text_sha256" not in values:
-        raise ValueError("field text_sha256 is missing: it says which text source='own' means")
-    return task_from_dict(values, own_text)
-
-
 def _changes(items: list[Any], spec: Spec) -> tuple[Change, ...]:
     """Hot changes, checked by turning the knobs one step after the other."""
     for item in items:
         if not isinstance(item, dict):
-            raise ValueError(f"changes: {item!r}: expected an object {{…}}")
-        _check_names("changes", item, Change._fields, Change._fields)
+            raise ValueError(f"{item!r}: expected an object {{…}}")
+        check_names(item, Change._fields, Change._fields)
         if type(item["step"]) is not int or item["step"] < 0:
-            raise ValueError(f"changes: step={item['step']!r}: expected a whole number, at least 0")
+            raise ValueError(f"step={item['step']!r}: expected a whole number, at least 0")
         if not isinstance(item["field"], str):
-            raise ValueError(f"changes: field={item['field']!r}: expected a string")
+            raise ValueError(f"field={item['field']!r}: expected a string")
     changes = tuple(Change(**item) for item in items)
     for one, after in pairwise(changes):
         if after.step < one.step:
-            raise ValueError(f"changes: step={after.step} stands after step {one.step}")
-    for step, values in _by_step(changes).items():
-        try:
-            spec = spec.changed(**values)
-        except ValueError as error:
-            raise ValueError(f"changes: step {step}: {error}") from error
+            raise ValueError(f"step={after.step} stands after step {one.step}")
+    spec.replayed(changes)
     return changes
-
-
-def _by_step(changes: Iterable[Change]) -> dict[int, dict[str, Any]]:
-    """All changes made between two steps at once: what was legal together stays so."""
-    groups = groupby(changes, key=lambda change: change.step)
-    return {step: {change.field: change.value for change in group} for step, group in groups}
 
 
 # --- the run as one file --------------------------------------------------------------------
@@ -217,7 +153,7 @@ def script(
         device: where it computes.
     """
     steps = spec.training.steps if steps is None else steps
-    by_step = _by_step(change for change in changes if change.step < steps)
+    by_step = changes_by_step(change for change in changes if change.step < steps)
     own_text = getattr(spec.task, "text", "")
     main = MAIN.format(
         task=spec.task.name,

@@ -21,8 +21,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from core.config import ModelConfig, TrainConfig
-from core.tasks import task_from_dict
 from core.train import Change
 from playground.frames import Attention, Frame
 from playground.spec import Spec
@@ -160,7 +158,7 @@ class History:
             "owner": owner,
             "created": time.time() if created is None else created,
             "label": _label(label or spec.label or "a run"),
-            "spec": json.dumps(_spec_to_dict(replace(spec, probe=view.spec.probe))),
+            "spec": json.dumps(replace(spec, probe=view.spec.probe).to_dict()),
             "changes": json.dumps([list(change) for change in view.changes]),
             "result": json.dumps(_result(view)),
             "curve": _pack(view.steps, view.loss),
@@ -216,7 +214,7 @@ class History:
             ValueError: this visitor has no such run, the text is missing or another one, or this
                 version has other knobs.
         """
-        return spec_from_dict(self.get(owner, id).spec, text)
+        return Spec.from_dict(self.get(owner, id).spec, text)
 
     def rename(self, owner: str, id: int, label: str) -> None:
         """Give a run another name.
@@ -411,31 +409,6 @@ def _drop_oldest(
 def _label(label: str) -> str:
     label = " ".join(label.split())
     return label if len(label) <= MAX_LABEL else label[: MAX_LABEL - 1] + "…"
-
-
-def _spec_to_dict(spec: Spec) -> dict[str, Any]:
-    return {
-        "model": spec.model.to_dict(),
-        "task": spec.task.to_dict(),
-        "training": spec.training.to_dict(),
-        "probe": spec.probe,
-        "label": spec.label,
-    }
-
-
-def spec_from_dict(values: dict[str, Any], text: str | None = None) -> Spec:
-    """Build the spec of an entry again.
-
-    Raises:
-        ValueError: a text of one's own is missing or another one, or an unknown knob or value.
-    """
-    return Spec(
-        ModelConfig.from_dict(values["model"]),
-        task_from_dict(values["task"], text),
-        TrainConfig.from_dict(values["training"]),
-        values["probe"],
-        values["label"],
-    )
 
 
 def _result(view: View) -> dict[str, Any]:

@@ -13,12 +13,14 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.train import Trainer
 from playground import compare_panels, controls, transport
-from playground.comparison import Comparison, LineUp, Series, any_live, encode
+from playground.comparison import Comparison
 from playground.components import live_plot
 from playground.figures import comparison_chart
 from playground.glossary import explain
 from playground.pages import IDEAS
 from playground.panels import references
+from playground.series import Series, any_live
+from playground.variants import LineUp, encode
 from playground.view import LAST, View
 from playground.visitor import bench as my_bench
 from playground.visitor import start_runs

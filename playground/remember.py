@@ -9,18 +9,15 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import groupby
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from core.config import ModelConfig, TrainConfig
 from core.train import Change
-from playground.comparison import differences, name_of
 from playground.history import History, HistoryUnavailable
 from playground.run import Run
 from playground.runs import RUNS
-from playground.spec import Spec
+from playground.spec import Spec, changes_text, hot_changes_text
 from playground.view import Status, View
 
 WORTH_KEEPING = 20  # steps
@@ -32,14 +29,8 @@ def title(spec: Spec, changes: Iterable[Change] = ()) -> str:
 
     `scale=none, lr=0.01; residual=off after step 120`
     """
-    task = type(spec.task)()
-    usual = Spec(ModelConfig.for_task(task), task, TrainConfig())
-    found = [pair for pair in differences(usual, spec) if pair[0] != "text"]
-    words = [name_of(found) if found else "the defaults"]
-    for step, turned in groupby(changes, key=lambda change: change.step):
-        values = {change.field: change.value for change in turned}
-        words.append(f"{name_of(values.items())} after step {step}")
-    return "; ".join(words)
+    words = [changes_text(spec.unusual()) or "the defaults", hot_changes_text(changes)]
+    return "; ".join(filter(None, words))
 
 
 @dataclass

@@ -16,9 +16,10 @@ from core.device import Device
 from core.tasks import Batch
 from core.train import Diverged, Trainer
 from playground.frames import Frame, glance, take_frame
+from playground.limits import check_limits, estimated_memory, failure_in_words
 from playground.saved_run import SavedRun, save
 from playground.schedule import Schedule, Seat
-from playground.spec import Spec, check_limits, estimated_memory, failure_in_words
+from playground.spec import Spec
 from playground.view import Record, Status, View
 from playground.watch import Watch
 
@@ -83,14 +84,15 @@ class Run:
         """End the run within one step. What was learnt can still be looked at and saved."""
         self._halt(self._do_stop)
 
-    def change(self, **hot: Any) -> None:
-        """Turn hot knobs; in force from the next step on.
+    def change(self, wanted: Spec) -> None:
+        """Turn the hot knobs in which another spec differs; in force from the next step on.
 
         Raises:
             ValueError: not a hot knob, an illegal value, or too large; nothing has changed then.
         """
         with self._lock:
-            spec = self._spec.changed(**hot)
+            hot = dict(self._spec.changes_to(wanted))
+            spec = self._spec.turned(hot)
             check_limits(spec)
             self._spec, self.memory = spec, estimated_memory(spec)
             if self._outcome is Status.DONE and len(self.record) < spec.training.steps:

@@ -15,10 +15,11 @@ from typing import NamedTuple
 
 from core.device import Device, choose_device
 from core.train import check_fits
+from playground.limits import MAX_ACTIVE, MAX_RUNS, check_limits
 from playground.run import Run
 from playground.saved_run import SavedRun
 from playground.schedule import Schedule
-from playground.spec import MAX_ACTIVE, MAX_RUNS, Spec, check_limits
+from playground.spec import Spec
 
 GRACE = 20.0  # seconds a run outlives its visitor's session
 

@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from core import checkpoint
-from core.config import ModelConfig, TrainConfig
 from core.device import Device
-from core.tasks import task_from_dict
 from core.train import Trainer
-from playground.spec import Spec, check_limits
+from playground.limits import check_limits
+from playground.spec import PARTS, Spec, within
 from playground.view import Record
 
 ADDED = "playground"
@@ -42,9 +41,7 @@ def save(trainer: Trainer, record: Record, began: Spec) -> bytes:
     saved = checkpoint.snapshot(trainer)
     curve, validation = record.saved()
     saved.run[ADDED] = {
-        "began": {"model": began.model.to_dict(), "training": began.training.to_dict()},
-        "probe": began.probe,
-        "label": began.label,
+        "began": began.to_dict(),
         "curve": {name: _numbers(row) for name, row in zip(CURVE, curve.T, strict=True)},
         "validation": {
             name: _numbers(row) for name, row in zip(VALIDATION, validation.T, strict=True)
@@ -64,47 +61,28 @@ def load(data: bytes, device: Device | None = None, text: str | None = None) -> 
             for this server; the message says what is wrong.
     """
     saved = checkpoint.from_bytes(data)
+    added = saved.run.pop(ADDED, {})
     try:
-        model = ModelConfig.from_dict(saved.run["model"])
-        training = TrainConfig.from_dict(saved.run["training"])
-        spec = Spec(model, task_from_dict(saved.run["task"], text), training)
+        spec = Spec.from_dict({name: saved.run[name] for name in PARTS[:3]}, text)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a usable checkpoint: {checkpoint.in_words(error)}") from error
     check_limits(spec)  # before anything of its size is built
-    added = saved.run.pop(ADDED, {})
     trainer = checkpoint.restore(saved, device, text)
     record = Record(trainer.layers)
     record.changes = tuple(trainer.changes)
     try:
-        began, probe = _began(spec, added, trainer), added.get("probe")
-        spec.task.probe(model.architecture, probe)
+        # Once the example and the label stood beside "began".
+        older = {name: added[name] for name in ("probe", "label") if name in added}
+        values = spec.to_dict() | older | added.get("began", {})
+        began = within(ADDED, lambda: Spec.from_dict(values, text))
         record.resume(*_curves(added, trainer.step_count))
     except (KeyError, TypeError, AttributeError) as error:
         why = checkpoint.in_words(error)
         raise ValueError(f"{ADDED}: not as the playground writes it: {why}") from error
-    label = str(added.get("label", ""))
-    began = replace(began, probe=probe, label=label)
-    return SavedRun(replace(spec, probe=probe, label=label), began, trainer, record)
-
-
-def _began(spec: Spec, added: dict[str, Any], trainer: Trainer) -> Spec:
-    """How the run began. The changes made since must lead from there to what it is now."""
-    if "began" not in added:
-        return spec
-    began = replace(
-        spec,
-        model=ModelConfig.from_dict(added["began"]["model"]),
-        training=TrainConfig.from_dict(added["began"]["training"]),
-    )
-    turned: dict[int, dict[str, Any]] = {}
-    for change in trainer.changes:
-        turned.setdefault(change.step, {})[change.field] = change.value
-    now = began
-    for values in turned.values():
-        now = now.changed(**values)
-    if (now.model, now.training) != (spec.model, spec.training):
+    if "began" in added and spec.diff(within(ADDED, lambda: began.replayed(trainer.changes))):
         raise ValueError(f"{ADDED}: its changes do not lead from how it began to how it is now")
-    return began
+    spec = replace(spec, probe=began.probe, label=began.label)
+    return SavedRun(spec, began, trainer, record)
 
 
 def _curves(added: dict[str, Any], done: int) -> tuple[np.ndarray, np.ndarray]:

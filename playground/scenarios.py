@@ -13,20 +13,11 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
-from playground.comparison import (
-    MAX_SEEDS,
-    MAX_VARIANTS,
-    LineUp,
-    Series,
-    Variant,
-    apply,
-    decode,
-    encode,
-    steps_to,
-)
+from playground.comparison import MAX_SEEDS
+from playground.series import Series, steps_to
 from playground.spec import KNOBS, MODEL_KNOBS, TRAINING_KNOBS, Spec, read_value
+from playground.variants import MAX_VARIANTS, LineUp, Variant, decode, encode
 from playground.view import View
 
 FILE = Path(__file__).with_name("scenarios.toml")
@@ -298,14 +289,13 @@ def _base(knobs: Mapping[str, Any]) -> Spec:
     # The task alone first: the others are knobs of that one.
     rest = {n: v for n, v in knobs.items() if n in MODEL_KNOBS or n in TRAINING_KNOBS}
     of_task = [(name, value) for name, value in knobs.items() if name not in rest]
-    return apply(plain(), (*of_task, *rest.items()))
+    return plain().changed((*of_task, *rest.items()))
 
 
 @cache
 def plain() -> Spec:
     """Every knob at its default."""
-    task = TASKS["reverse"]()
-    return Spec(ModelConfig.for_task(task), task, TrainConfig())
+    return Spec.of(TASKS["reverse"]())
 
 
 def _variant(base: Spec, name: str, text: Any) -> Variant:
@@ -313,7 +303,7 @@ def _variant(base: Spec, name: str, text: Any) -> Variant:
     changes = decode(text) if isinstance(text, str) else ()
     if len(changes) != 1:
         raise ValueError(f"variants: {name}={text!r}: expected one variant, like scale=none")
-    variant = Variant.of(base, apply(base, changes[0]))
+    variant = Variant.of(base, base.changed(changes[0]))
     if not variant.changes:
         raise ValueError(f"variants: {name}={text!r}: it is the base itself")
     return variant

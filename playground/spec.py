@@ -1,26 +1,20 @@
-"""What decides a run, and what this server takes on: the limits, and what they are held against."""
+"""What decides a run, and how two of them differ: as data and in words."""
 
-import os
+import difflib
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import Field, dataclass, fields, replace
-from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from core.config import ModelConfig, TrainConfig
-from core.knobs import as_text, from_text, knob
-from core.tasks import TASKS, Task
-from playground.frames import MAX_FRAME_BYTES, MAX_PROBE, STAGES
+from core.knobs import as_text, difference, from_text, knob, turned
+from core.tasks import TASKS, Task, task_from_dict
+from core.tasks.sequences import SequenceTask
+from core.train import Change, check_fits
 
-
-def _limit(name: str, default: int) -> int:
-    return int(os.environ.get(f"PLAYGROUND_{name}") or default)
-
-
-# Each limit can be set by an environment variable: PLAYGROUND_MAX_PARAMETERS and so on.
-MAX_PARAMETERS = _limit("MAX_PARAMETERS", 20_000_000)  # of one model
-MAX_TOKENS = _limit("MAX_TOKENS", 65_536)  # read in one step
-MAX_ACTIVE = _limit("MAX_ACTIVE", 32)  # runs that train at once; more wait in a queue
-MAX_RUNS = _limit("MAX_RUNS", 96)  # runs in memory, paused and ended ones too
-MAX_MEMORY = _limit("MAX_MEMORY", 4_000_000_000)  # bytes of all runs, by `estimated_memory`
+PARTS = ("task", "model", "training", "probe", "label")  # of a spec as a dict
+Changes = tuple[tuple[str, Any], ...]  # (knob, value)
+Built = TypeVar("Built")
 
 
 # --- every knob by its name -----------------------------------------------------------------
@@ -72,90 +66,232 @@ class Spec:
     probe: str | None = None  # the visitor's own example; None takes the task's
     label: str = ""
 
-    def changed(self, **hot: Any) -> "Spec":
-        """The same run with some hot knobs turned.
+    @classmethod
+    def of(cls, task: Task) -> "Spec":
+        """Every knob of the model and of the training at its default."""
+        return cls(ModelConfig.for_task(task), task, TrainConfig())
+
+    def value(self, name: str) -> Any:
+        """What a knob says; None where the task has no such knob."""
+        if name == "task":
+            return self.task.name
+        part = self.task
+        if name in MODEL_KNOBS or name in TRAINING_KNOBS:
+            part = self.model if name in MODEL_KNOBS else self.training
+        return getattr(part, name, None)
+
+    def changed(self, changes: Iterable[tuple[str, Any]]) -> "Spec":
+        """The same run with some knobs of the model, the training or the task, or another task.
+
+        Another task keeps the knobs of the old one where they mean the same (copy, reverse, sort),
+        else it begins with its own defaults. An example that it cannot read is dropped.
+
+        Raises:
+            ValueError: an unknown knob, one that is given twice, an illegal value, or values that
+                do not fit together; the message names the knob.
+        """
+        model, training, of_task = {}, {}, {}
+        for name, value in changes:
+            if name not in KNOBS and name != "text":
+                raise ValueError(f"{name}: {unknown(name)}")
+            part = model if name in MODEL_KNOBS else training if name in TRAINING_KNOBS else of_task
+            if name in part:
+                raise ValueError(f"{name} is given twice: {part[name]} and {value}")
+            part[name] = value
+        task = _changed_task(self.task, of_task)
+        if task is not self.task or "architecture" in model:
+            architecture = model.get("architecture", self.model.architecture)
+            task.check_architecture(architecture)
+            model |= {"vocab_size": task.vocab_size, "max_len": task.max_len(architecture)}
+        config = replace(self.model, **model)
+        check_fits(config, task)
+        probe = self.probe if task is self.task else _readable(task, self)
+        return Spec(config, task, replace(self.training, **training), probe, self.label)
+
+    def turned(self, values: Mapping[str, Any]) -> "Spec":
+        """The same run after a hot change.
 
         Raises:
             ValueError: a knob that is not hot, or an illegal value.
         """
-        of_model, of_training = ModelConfig.hot(), TrainConfig.hot()
-        if cold := sorted(set(hot) - set(of_model + of_training)):
-            raise ValueError(
-                f"{', '.join(cold)} cannot change while a run goes on; "
-                f"only {', '.join(of_model + of_training)} can"
-            )
-        model = {name: value for name, value in hot.items() if name in of_model}
-        training = {name: value for name, value in hot.items() if name in of_training}
-        return replace(
-            self, model=replace(self.model, **model), training=replace(self.training, **training)
+        model, training = turned((self.model, self.training), values)
+        return replace(self, model=model, training=training)
+
+    def replayed(self, changes: Iterable[Change]) -> "Spec":
+        """The run as its hot changes have left it.
+
+        Raises:
+            ValueError: names the step of a change that cannot be made.
+        """
+        spec = self
+        for step, values in changes_by_step(changes).items():
+            spec = within(f"step {step}", lambda spec=spec, new=values: spec.turned(new))
+        return spec
+
+    def diff(self, other: "Spec") -> dict[str, tuple[Any, Any]]:
+        """The knobs in which another run differs: name -> (here, there). Examples do not count.
+
+        `self.changed` with the second values leads to the other one.
+        """
+        task, found = self.task, {}
+        if type(task) is not type(other.task):
+            found["task"] = (task.name, other.task.name)
+            task = _changed_task(task, {"task": other.task.name})
+        found |= difference(task, other.task)
+        found |= difference(self.model, other.model) | difference(self.training, other.training)
+        if getattr(other.task, "source", None) != "own":
+            found.pop("text", None)
+        return {name: pair for name, pair in found.items() if name not in FROM_TASK}
+
+    def changes_to(self, other: "Spec") -> Changes:
+        """What to change to get another run: `self.changed` with it gives that one."""
+        return tuple((name, new) for name, (_, new) in self.diff(other).items())
+
+    def unusual(self) -> Changes:
+        """The knobs that are not at the defaults of the task; which text it is, is not told."""
+        usual = Spec.of(type(self.task)())
+        return tuple(change for change in usual.changes_to(self) if change[0] != "text")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for a file; of a text only its SHA-256."""
+        task = self.task.to_dict()
+        task.pop("vocabulary", None)  # the text's hash says it all
+        return {
+            "task": task,
+            "model": self.model.to_dict(),
+            "training": self.training.to_dict(),
+            "probe": self.probe,
+            "label": self.label,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], text: str | None = None) -> "Spec":
+        """Build again what `to_dict` has written.
+
+        Args:
+            text: the text of a run on a text of one's own, which no file contains.
+
+        Raises:
+            ValueError: names the part, the field, the value and the rule.
+        """
+        check_names(values, PARTS, PARTS[:3])
+        for name in PARTS[:3]:
+            if not isinstance(values[name], dict):
+                raise ValueError(f"{name}={values[name]!r}: expected an object {{…}}")
+        task = within("task", lambda: _read_task(values["task"], text))
+        model = within("model", lambda: ModelConfig.from_dict(values["model"]))
+        training = within("training", lambda: TrainConfig.from_dict(values["training"]))
+        within("model", lambda: check_fits(model, task))
+        probe, label = values.get("probe"), values.get("label", "")
+        if not isinstance(probe, str | None):
+            raise ValueError(f"probe={probe!r}: expected a string or null")
+        if not isinstance(label, str):
+            raise ValueError(f"label={label!r}: expected a string")
+        within("probe", lambda: task.probe(model.architecture, probe))
+        return cls(model, task, training, probe, label)
+
+
+def unknown(name: str) -> str:
+    """Why a name is no knob, and which one may be meant."""
+    if name in FROM_TASK:
+        return "follows from the task and cannot be chosen"
+    near = difflib.get_close_matches(name, KNOBS, n=1)
+    return "no such field" + (f"; did you mean {near[0]}?" if near else "")
+
+
+def _changed_task(old: Task, values: dict[str, Any]) -> Task:
+    if not values:
+        return old
+    values = dict(values)
+    if (name := values.pop("task", old.name)) not in TASKS:
+        raise ValueError(f"task={name!r}: choose one of {', '.join(TASKS)}")
+    new = TASKS[name]
+    known = [item.name for item in fields(new)]
+    if strange := [wish for wish in values if wish not in known]:
+        raise ValueError(
+            f"{strange[0]}: task {name} has no such knob; it has {', '.join(TASK_KNOBS[name])}"
         )
+    alike = type(old) is new or (isinstance(old, SequenceTask) and issubclass(new, SequenceTask))
+    kept = {item: getattr(old, item) for item in known} if alike else {}
+    values = kept | values
+    if values.get("source") != "own":
+        values.pop("text", None)
+    return new(**values)
 
 
-def step_tokens(spec: Spec) -> int:
-    """Tokens that the model reads in one step."""
-    return spec.training.batch_size * _row_tokens(spec.task, spec.model.architecture)
+def _readable(task: Task, base: Spec) -> str | None:
+    with suppress(ValueError):
+        task.probe(base.model.architecture, base.probe)
+        return base.probe
+    return None
 
 
-@lru_cache(maxsize=256)
-def _row_tokens(task: Task, architecture: str) -> int:
-    """Tokens in one example, of all inputs together."""
-    return sum(tokens.shape[1] for tokens in task.validation(architecture, 1).inputs)
+# --- in words -------------------------------------------------------------------------------
 
 
-def estimated_memory(spec: Spec) -> int:
-    """Bytes that a run takes, roughly: weights, optimiser, one step's activations, frames."""
-    model = spec.model
-    weights = 4 * 4 * model.n_parameters  # the weights, their gradient and AdamW's two moments
-    a_layer = 16 * model.d_model + 3 * model.d_hidden
-    layers = model.n_layers * (2 if model.architecture == "encoder-decoder" else 1)
-    activations = 4 * step_tokens(spec) * (layers * a_layer + 4 * model.vocab_size)
-    shown = min(MAX_PROBE, model.max_len) ** 2
-    maps = 3 * layers if model.architecture == "encoder-decoder" else 2 * layers
-    frame = 4 * len(STAGES) * maps * model.n_heads * shown
-    return weights + activations + max(MAX_FRAME_BYTES, 2 * frame)
+def changes_text(changes: Iterable[tuple[str, Any]]) -> str:
+    """`scale=none, lr=0.01`: knobs and their values; of a text only that it is another."""
+    return ", ".join(
+        "another text" if name == "text" else f"{name}={value_text(name, value)}"
+        for name, value in changes
+    )
 
 
-def check_limits(spec: Spec, taken: int = 0) -> None:
-    """Refuse a run that is too large for this server.
+def diff_text(diff: Mapping[str, tuple[Any, Any]]) -> str:
+    """`scale √d_k → none, lr 0.001 → 0.01`: what changes from one spec to another."""
+    return ", ".join(
+        "another text"
+        if name == "text"
+        else f"{name} {value_text(name, old)} → {value_text(name, new)}"
+        for name, (old, new) in diff.items()
+    )
 
-    Args:
-        taken: bytes that the other runs take.
+
+def hot_changes_text(changes: Iterable[Change]) -> str:
+    """`scale=none, lr=0.01 after step 120; lr=0.1 after step 150`."""
+    return "; ".join(
+        f"{changes_text(values.items())} after step {step}"
+        for step, values in changes_by_step(changes).items()
+    )
+
+
+def changes_by_step(changes: Iterable[Change]) -> dict[int, dict[str, Any]]:
+    """All changes made between two steps at once: what was legal together stays so."""
+    found: dict[int, dict[str, Any]] = {}
+    for step, name, value in changes:
+        found.setdefault(step, {})[name] = value
+    return found
+
+
+# --- read from a file -----------------------------------------------------------------------
+
+
+def check_names(values: Mapping[str, Any], known: Collection[str], required: Iterable[str]) -> None:
+    """Refuse a dict that has an unknown field or lacks a required one.
 
     Raises:
-        ValueError: names the number, the limit and what to make smaller.
+        ValueError: names them.
     """
-    if (n := spec.model.n_parameters) > MAX_PARAMETERS:
-        raise ValueError(
-            f"{n:,} parameters: the limit here is {MAX_PARAMETERS:,}; "
-            f"make d_model={spec.model.d_model} or n_layers={spec.model.n_layers} smaller"
-        )
-    if (n := step_tokens(spec)) > MAX_TOKENS:
-        raise ValueError(
-            f"batch_size={spec.training.batch_size} reads {n:,} tokens a step: the limit here is "
-            f"{MAX_TOKENS:,}; make it or the task's length smaller"
-        )
-    if (n := estimated_memory(spec)) + taken > MAX_MEMORY:
-        others = f" and the other runs take {_megabytes(taken)}" if taken else ""
-        later = ", or try again when another visitor has left" if taken else ""
-        raise ValueError(
-            f"the run needs about {_megabytes(n)}{others}: the limit here is "
-            f"{_megabytes(MAX_MEMORY)}; make d_model, n_layers or "
-            f"batch_size={spec.training.batch_size} smaller{later}"
-        )
+    if strange := sorted(set(values) - set(known)):
+        raise ValueError(f"unknown field {', '.join(strange)}; there is {', '.join(known)}")
+    if missing := [name for name in required if name not in values]:
+        raise ValueError(f"field {', '.join(missing)} is missing")
 
 
-def failure_in_words(error: Exception, spec: Spec) -> str:
-    """Why a run failed; where memory ran out, what to make smaller."""
-    text = str(error).splitlines()[0] if str(error) else ""
-    signs = ("out of memory", "allocate memory", "not enough memory")
-    if isinstance(error, MemoryError) or any(sign in text for sign in signs):
-        return (
-            f"out of memory: this run needs about {_megabytes(estimated_memory(spec))}; make "
-            f"batch_size={spec.training.batch_size}, d_model={spec.model.d_model}, "
-            f"n_layers={spec.model.n_layers} or the task's length smaller"
-        )
-    return text if isinstance(error, ValueError) else f"{type(error).__name__}: {text}"
+def within(part: str, build: Callable[[], Built]) -> Built:
+    """Call `build`; whatever it refuses is said to stand in this part."""
+    try:
+        return build()
+    except ValueError as error:
+        raise ValueError(f"{part}: {error}") from error
 
 
-def _megabytes(n: int) -> str:
-    return f"{n / 1e6:,.0f} MB"
+def _read_task(values: dict[str, Any], text: str | None) -> Task:
+    for name in ("task", "text_sha256"):
+        if not isinstance(values.get(name, ""), str):
+            raise ValueError(f"{name}={values[name]!r}: expected a string")
+    if "text" in values:
+        raise ValueError("unknown field text: a file holds text_sha256 instead of the text")
+    if values.get("source") == "own" and "text_sha256" not in values:
+        raise ValueError("field text_sha256 is missing: it says which text source='own' means")
+    return task_from_dict(values, text)

@@ -12,8 +12,9 @@ import streamlit as st
 from core.tasks.sources import MAX_TEXT_BYTES
 from playground import controls, saved_run
 from playground.export import MAX_CONFIG_BYTES, config_from_json, config_json, metrics_csv, script
+from playground.limits import check_limits
 from playground.remember import title
-from playground.spec import Spec, check_limits, value_text
+from playground.spec import Spec, hot_changes_text
 from playground.workbench import Workbench
 
 CHECKPOINT_MB = 300
@@ -221,12 +222,8 @@ def not_replayed(changes) -> str:
     """What to say of knobs that were turned while the run went on: they are not turned again."""
     if not changes:
         return ""
-    turned = ", ".join(
-        f"{change.field} → {value_text(change.field, change.value)} after step {change.step}"
-        for change in changes
-    )
     return (
-        f" They stand as the run began; on the way were turned: {turned}. The run as one Python "
+        f" They stand as the run began; on the way were turned: {hot_changes_text(changes)}. The run as one Python "
         "file turns them at the same steps."
     )
 

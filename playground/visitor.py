@@ -10,11 +10,12 @@ from uuid import uuid4
 
 import streamlit as st
 
-from playground.comparison import Comparison, LineUp
+from playground.comparison import Comparison
 from playground.components.cookie import visitor_id
 from playground.history import EVERYONE
 from playground.remember import MEMORY
 from playground.runs import RUNS
+from playground.variants import LineUp
 from playground.workbench import Workbench
 
 

@@ -5,20 +5,20 @@ A knob that keeps all shapes is turned in the running model; any other one start
 old curve stays as a ghost to compare with.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 from core.config import ModelConfig, TrainConfig
 from core.device import Device, choose_device
-from core.knobs import difference
 from core.train import Trainer
 from playground import estimate
 from playground.frames import Frame, take_frame
+from playground.limits import check_limits
 from playground.run import Run
 from playground.runs import RUNS, Runs
 from playground.saved_run import SavedRun
-from playground.spec import Spec, check_limits, value_text
+from playground.spec import Spec, changes_text, diff_text
 from playground.view import Status, View
 
 GHOSTS = 3  # earlier curves kept for comparison
@@ -33,36 +33,9 @@ class Ghost:
     view: View
 
 
-def changed_fields(old: Spec, new: Spec) -> dict[str, tuple[Any, Any]]:
-    """Every knob in which two specs differ: name -> (old, new)."""
-    pairs = difference(old.model, new.model) | difference(old.training, new.training)
-    if type(old.task) is not type(new.task):
-        pairs["task"] = (old.task.name, new.task.name)
-    elif old.task != new.task:
-        pairs |= difference(old.task, new.task)
-    return {name: pair for name, pair in pairs.items() if name not in ("vocab_size", "max_len")}
-
-
-def is_hot(names: Any) -> bool:
+def is_hot(names: Iterable[str]) -> bool:
+    """Whether knobs can be turned while a run goes on."""
     return set(names) <= {*ModelConfig.hot(), *TrainConfig.hot()}
-
-
-def in_words(pairs: dict[str, tuple[Any, Any]]) -> str:
-    """`scale sqrt_d_head → none, lr 0.001 → 0.01`; of a text only that it changed."""
-    return ", ".join(
-        "another text"
-        if name == "text"
-        else f"{name} {value_text(name, old)} → {value_text(name, new)}"
-        for name, (old, new) in pairs.items()
-    )
-
-
-def before(pairs: dict[str, tuple[Any, Any]]) -> str:
-    """`scale sqrt_d_head, lr 0.001`: how things were, the name of a ghost."""
-    return ", ".join(
-        "the text before" if name == "text" else f"{name} {value_text(name, old)}"
-        for name, (old, _) in pairs.items()
-    )
 
 
 @lru_cache(maxsize=64)
@@ -103,26 +76,26 @@ class Workbench:
         if old is None or self.run is None:
             self.spec = spec
             return
-        if pairs := changed_fields(old, spec):
+        if diff := old.diff(spec):
             check_limits(spec)
         self.spec = spec
-        if pairs:
-            self._turn(pairs)
+        if diff:
+            self._turn(old, diff)
         if old.probe != spec.probe and self.run is not None:
             self.run.show(spec.probe)
 
-    def _turn(self, pairs: dict[str, tuple[Any, Any]]) -> None:
+    def _turn(self, old: Spec, diff: dict[str, tuple]) -> None:
         status = self.run.view().status
-        if is_hot(pairs) and status not in (Status.DIVERGED, Status.FAILED):
+        if is_hot(diff) and status not in (Status.DIVERGED, Status.FAILED):
             when = "after its end" if status.over else "while it ran"
-            self.run.change(**{name: new for name, (_, new) in pairs.items()})
+            self.run.change(self.spec)
             self.said = (
-                f"Changed {when}: {in_words(pairs)}. A link to this page begins with it at step 0."
+                f"Changed {when}: {diff_text(diff)}. A link to this page begins with it at step 0."
             )
             return
-        self._retire(before(pairs))
+        self._retire(changes_text(self.spec.changes_to(old)))
         again = "Started again" if status.moving else "Press Play to train it"
-        self.said = f"Changed: {in_words(pairs)}. {again}; the old curve stays for comparison."
+        self.said = f"Changed: {diff_text(diff)}. {again}; the old curve stays for comparison."
         if status.moving:
             self._start()
 

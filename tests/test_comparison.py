@@ -16,26 +16,22 @@ from core.tasks import TASKS
 from core.train import Trainer
 from helpers import wait
 from playground import comparison as module
-from playground.comparison import (
+from playground.comparison import Comparison
+from playground.frames import Frame
+from playground.runs import Runs
+from playground.series import Series, Spread, steps_to
+from playground.spec import KNOBS, Spec
+from playground.variants import (
     CONTRASTS,
-    Comparison,
     LineUp,
-    Series,
-    Spread,
     Variant,
-    apply,
     caution,
     decode,
-    differences,
     encode,
     line_up,
     read_link,
-    steps_to,
-    verdict,
 )
-from playground.frames import Frame
-from playground.runs import Runs
-from playground.spec import KNOBS, Spec
+from playground.verdict import verdict
 from playground.view import Record, Status
 
 CPU = Device("cpu", "tests", (("fp32", None), ("bf16", None), ("fp16", "no such arithmetic")))
@@ -64,43 +60,43 @@ BASE = spec_for()
     ],
 )
 def test_a_change_changes_its_field_and_nothing_else(changes, read):
-    spec = apply(BASE, changes)
+    spec = BASE.changed(changes)
     assert read(spec)
-    assert differences(BASE, spec) == changes
+    assert BASE.changes_to(spec) == changes
 
 
 def test_no_change_gives_the_base():
-    assert apply(BASE, ()) == BASE
-    assert differences(BASE, BASE) == ()
+    assert BASE.changed(()) == BASE
+    assert BASE.changes_to(BASE) == ()
 
 
 def test_the_model_follows_the_task():
     """Vocabulary and length are the task's; they are no difference of their own."""
-    spec = apply(BASE, (("symbols", 5), ("length", 4)))
+    spec = BASE.changed((("symbols", 5), ("length", 4)))
     assert spec.model.vocab_size == spec.task.vocab_size
     assert spec.model.max_len == spec.task.max_len("decoder")
-    assert [name for name, _ in differences(BASE, spec)] == ["symbols", "length"]
+    assert [name for name, _ in BASE.changes_to(spec)] == ["symbols", "length"]
 
 
 def test_a_task_alike_keeps_its_knobs_and_another_one_has_its_own():
     base = spec_for(knobs={"length": 6})
-    assert apply(base, (("task", "sort"),)).task.length == 6
-    assert apply(base, (("task", "add"),)).task == TASKS["add"]()
+    assert base.changed((("task", "sort"),)).task.length == 6
+    assert base.changed((("task", "add"),)).task == TASKS["add"]()
 
 
 def test_an_example_that_the_new_task_cannot_read_is_dropped():
     base = replace(spec_for(knobs={"length": 4}), probe="3141")
-    assert apply(base, (("task", "sort"),)).probe == "3141"
-    assert apply(base, (("length", 5),)).probe is None
-    assert apply(base, (("scale", "none"),)).probe == "3141"
+    assert base.changed((("task", "sort"),)).probe == "3141"
+    assert base.changed((("length", 5),)).probe is None
+    assert base.changed((("scale", "none"),)).probe == "3141"
 
 
 def test_a_text_of_ones_own_is_one_difference():
-    own = apply(BASE, (("task", "text"), ("source", "own"), ("text", "to be or not " * 50)))
-    assert apply(BASE, differences(BASE, own)) == own
-    back = apply(own, (("source", "docs"),))
-    assert differences(own, back) == (("source", "docs"),)
-    assert caution(differences(back, own)) is None
+    own = BASE.changed((("task", "text"), ("source", "own"), ("text", "to be or not " * 50)))
+    assert BASE.changed(BASE.changes_to(own)) == own
+    back = own.changed((("source", "docs"),))
+    assert own.changes_to(back) == (("source", "docs"),)
+    assert caution(back.changes_to(own)) is None
 
 
 @pytest.mark.parametrize(
@@ -120,7 +116,7 @@ def test_a_text_of_ones_own_is_one_difference():
 )
 def test_an_impossible_change_is_refused_by_name(changes, words):
     with pytest.raises(ValueError) as error:
-        apply(BASE, changes)
+        BASE.changed(changes)
     assert all(word in str(error.value) for word in words), error.value
 
 
@@ -170,7 +166,7 @@ def test_a_contrast_offers_what_differs_from_the_base(name, base):
     touched = {field for option in CONTRASTS[name].options for field, _ in option}
     for variant, spec in zip(found.variants, found.specs[1:], strict=True):
         assert variant.changes and {field for field, _ in variant.changes} <= touched
-        assert spec != base and differences(base, spec) == variant.changes
+        assert spec != base and base.changes_to(spec) == variant.changes
 
 
 @pytest.mark.parametrize(
@@ -284,7 +280,7 @@ def test_what_is_good_in_a_damaged_link_is_used():
 
 
 def test_a_text_of_ones_own_stays_out_of_links():
-    own = apply(BASE, (("task", "text"), ("source", "own"), ("text", "secret " * 100)))
+    own = BASE.changed((("task", "text"), ("source", "own"), ("text", "secret " * 100)))
     with pytest.raises(ValueError, match="does not fit into a link") as error:
         encode([Variant.of(BASE, own)])
     assert "secret" not in str(error.value)
@@ -310,7 +306,7 @@ def flat(level, steps=30, status=Status.DONE, **rest):
 
 
 def series(*views, changes=(), first=0):
-    spec = apply(BASE, changes)
+    spec = BASE.changed(changes)
     return Series("", spec, tuple(range(first, first + len(views))), views)
 
 

@@ -14,11 +14,11 @@ from core import checkpoint
 from core.train import Trainer
 from helpers import opened
 from playground import saved_run
-from playground.comparison import apply, read_link
 from playground.export import config_from_json, config_json, metrics_csv
 from playground.history import EVERYONE, History
 from playground.scenarios import load, plain
 from playground.spec import Spec
+from playground.variants import read_link
 from playground.view import Record, Status, View
 
 DATA = Path(__file__).parent / "data"
@@ -147,7 +147,7 @@ def test_a_link_to_the_playground_turns_the_same_knobs(link):
 
 @pytest.mark.parametrize("link", LINKS["compare"], ids=lambda link: link["query"]["variants"])
 def test_a_link_to_a_comparison_lines_up_the_same_runs(link):
-    base = apply(plain(), (("d_ff", 32), ("n_layers", 1)))
+    base = plain().changed((("d_ff", 32), ("n_layers", 1)))
     lineup = read_link(link["query"]["variants"], base)
     assert not lineup.left_out
     assert list(lineup.labels) == link["labels"]

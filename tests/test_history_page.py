@@ -104,7 +104,7 @@ def test_a_run_that_is_replaced_is_kept_as_far_as_it_got(runs, memory):
 def test_a_run_that_diverged_is_kept_with_its_reason(runs, memory):
     run = runs.start("tab", spec_for(steps=FOREVER))
     wait(lambda: len(run.view().loss) > WORTH_KEEPING)
-    run.change(lr=1e30, clip=None)
+    run.change(run.started.turned({"lr": 1e30, "clip": None}))
     wait(lambda: run.view().status is Status.DIVERGED and kept(memory))
     (entry,) = kept(memory)
     assert entry.result.status == "diverged" and "diverged at step" in entry.result.message
@@ -122,7 +122,7 @@ def test_a_run_that_goes_on_after_its_end_takes_the_place_of_its_first_part(runs
     run = runs.start("tab", spec_for())
     wait(lambda: kept(memory))
     memory.history.rename("anna", kept(memory)[0].id, "mine")
-    run.change(steps=40)
+    run.change(run.started.turned({"steps": 40}))
     run.play()
     wait(lambda: run.view().status is Status.DONE and len(run.view().loss) == 40)
     wait(lambda: [entry.result.steps for entry in kept(memory)] == [40])

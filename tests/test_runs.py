@@ -14,10 +14,11 @@ from core import checkpoint
 from core.tasks import TASKS
 from core.train import Change, Trainer
 from helpers import spec_for, wait
+from playground import limits
 from playground import run as module
-from playground import spec as limits
+from playground.limits import estimated_memory
 from playground.runs import Runs
-from playground.spec import Spec, estimated_memory
+from playground.spec import Spec
 from playground.view import Status
 
 FOREVER = 1_000_000
@@ -217,7 +218,7 @@ def test_a_hot_change_is_recorded_and_applied(runs):
     run = runs.start("ann", spec, play=False)
     for _ in range(2):
         run.step_once()
-    run.change(mask="none", lr=0.5)
+    run.change(spec.turned({"mask": "none", "lr": 0.5}))
     view = rest(run)
     assert view.changes == (Change(2, "mask", "none"), Change(2, "lr", 0.5))
     assert (view.spec.model.mask, view.spec.training.lr) == ("none", 0.5)
@@ -241,7 +242,7 @@ def test_an_illegal_change_changes_nothing(runs, hot, words):
     spec = spec_for()
     run = runs.start("ann", spec, play=False)
     with pytest.raises(ValueError, match=words):
-        run.change(**hot)
+        run.change(spec.changed(hot.items()))
     assert rest(run).spec == spec
     run.play()
     assert rest(run).loss.tolist() == curve(spec)
@@ -250,7 +251,7 @@ def test_an_illegal_change_changes_nothing(runs, hot, words):
 def test_a_finished_run_goes_on_when_steps_are_added(runs):
     run = runs.start("ann", spec_for(steps=3))
     assert rest(run).status is Status.DONE
-    run.change(steps=5)
+    run.change(spec_for(steps=5))
     run.play()
     view = rest(run)
     assert (view.status, len(view.loss)) == (Status.DONE, 5)

@@ -13,10 +13,10 @@ from streamlit.testing.v1 import AppTest
 from check_scenarios import check, lines, main
 from helpers import fine, opened, texts
 from playground import controls, scenarios
-from playground.comparison import decode, read_link
+from playground.limits import check_limits
 from playground.runs import Runs
 from playground.scenarios import MEASURES, Scenario, load, read
-from playground.spec import check_limits
+from playground.variants import decode, read_link
 
 ALL = load()
 PAGE = "app_pages/scenarios.py"

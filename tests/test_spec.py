@@ -1,101 +1,75 @@
-"""What decides a run, and which runs are too large for the server."""
+"""What decides a run: hot changes, differences in words, and the way into a file and back."""
+
+import json
 
 import pytest
 
-from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
-from playground import spec as module
-from playground.spec import (
-    Spec,
-    check_limits,
-    estimated_memory,
-    failure_in_words,
-    step_tokens,
-)
-
-LENGTH = {"copy": {"length": 3}}
+from core.train import Change
+from playground.spec import Spec, changes_text, diff_text, hot_changes_text
 
 
-def spec_for(task="copy", architecture="decoder", d_model=8, **training) -> Spec:
-    task = TASKS[task](**LENGTH.get(task, {}))
-    model = ModelConfig.for_task(
-        task, architecture=architecture, d_model=d_model, n_heads=1, n_layers=1
-    )
-    return Spec(model, task, TrainConfig(**({"batch_size": 4} | training)))
+def spec_for(task="copy", probe=None, **changes) -> Spec:
+    spec = Spec.of(TASKS[task]()).changed(changes.items())
+    return Spec(spec.model, spec.task, spec.training, probe)
 
 
 def test_hot_knobs_give_another_spec():
     old = spec_for()
-    new = old.changed(mask="none", lr=0.5)
+    new = old.turned({"mask": "none", "lr": 0.5})
     assert (new.model.mask, new.training.lr) == ("none", 0.5)
     assert old == spec_for()
     with pytest.raises(ValueError, match="d_model, seed cannot change while a run goes on"):
-        old.changed(seed=1, d_model=16)
+        old.turned({"seed": 1, "d_model": 16})
 
 
-def test_tokens_of_a_step_are_those_of_its_inputs():
-    for task, architecture in (
-        ("copy", "decoder"),
-        ("copy", "encoder"),
-        ("add", "encoder-decoder"),
-        ("text", "decoder"),
-    ):
-        spec = spec_for(task, architecture)
-        inputs = spec.task.validation(architecture, 4).inputs
-        assert step_tokens(spec) == sum(tokens.numel() for tokens in inputs)
+def test_hot_changes_are_made_again_step_by_step():
+    turned = [Change(3, "warmup", 50), Change(3, "steps", 60), Change(9, "scale", "none")]
+    assert spec_for(steps=20).replayed(turned) == spec_for(warmup=50, steps=60, scale="none")
+    assert hot_changes_text(turned) == "warmup=50, steps=60 after step 3; scale=none after step 9"
+    with pytest.raises(ValueError, match="step 4: d_model cannot change"):
+        spec_for().replayed([Change(4, "d_model", 8)])
 
 
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        (
-            spec_for(d_model=2048),
-            "50,407,424 parameters: the limit here is 20,000,000; make d_model=2048",
-        ),
-        (spec_for(batch_size=20_000), "batch_size=20000 reads 120,000 tokens a step: .* 65,536"),
-    ],
-)
-def test_what_is_too_large_is_refused_in_numbers(spec, words):
-    with pytest.raises(ValueError, match=words):
-        check_limits(spec)
+def test_a_difference_is_said_in_the_words_of_the_knobs():
+    old, new = spec_for(), spec_for(scale="none", lr=0.01, residual=False, clip=None)
+    assert diff_text(old.diff(new)) == (
+        "scale √d_k → none, residual on → off, lr 0.001 → 0.01, clip 1 → off"
+    )
+    assert changes_text(new.changes_to(old)) == "scale=√d_k, residual=on, lr=0.001, clip=1"
+    assert old.diff(spec_for("reverse")) == {"task": ("copy", "reverse")}
+    assert old.diff(spec_for(length=4)) == {"length": (10, 4)}
+    assert old.diff(spec_for("sort", length=4)) == {"task": ("copy", "sort"), "length": (10, 4)}
+    assert old.diff(old) == {} and old.diff(spec_for(probe="0123456789")) == {}
 
 
-def test_what_needs_too_much_memory_is_refused(monkeypatch):
-    spec = spec_for()
-    need = estimated_memory(spec)
-    monkeypatch.setattr(module, "MAX_MEMORY", need)
-    check_limits(spec)
-    with pytest.raises(ValueError, match=r"the other runs take 5 MB.* another visitor has left"):
-        check_limits(spec, taken=5_000_000)
-    monkeypatch.setattr(module, "MAX_MEMORY", need - 1)
-    with pytest.raises(
-        ValueError, match=f"the run needs about {need / 1e6:.0f} MB: .*batch_size=4"
-    ):
-        check_limits(spec)
+def own(words: str) -> Spec:
+    return Spec.of(TASKS["text"](source="own", text=words * 20, length=8))
 
 
-def test_memory_grows_with_batch_and_model():
-    small = estimated_memory(spec_for())
-    assert estimated_memory(spec_for(batch_size=400)) > small
-    assert estimated_memory(spec_for(d_model=512)) > small
+def test_of_a_text_only_that_it_changed_is_said():
+    diff = own("to be ").diff(own("or not"))
+    assert list(diff) == ["text"]
+    assert diff_text(diff) == changes_text([("text", "or not")]) == "another text"
 
 
-@pytest.mark.parametrize(
-    ("error", "words"),
-    [
-        (RuntimeError("a wire\nis loose"), "RuntimeError: a wire"),
-        (ValueError("n=3: too many"), "n=3: too many"),
-        (KeyError(), "KeyError: "),
-    ],
-)
-def test_failures_in_words(error, words):
-    assert failure_in_words(error, spec_for()) == words
+def test_what_is_unusual_is_told_without_the_text():
+    assert spec_for().unusual() == ()
+    assert spec_for("add", symbols=4, d_ff=32).unusual() == (("symbols", 4), ("d_ff", 32))
+    assert own("to be ").unusual() == (("source", "own"), ("length", 8))
 
 
-@pytest.mark.parametrize(
-    "error", [MemoryError(), RuntimeError("CUDA out of memory. Tried to allocate 1 GiB")]
-)
-def test_where_memory_ran_out_the_way_out_is_named(error):
-    words = failure_in_words(error, spec_for())
-    assert words.startswith("out of memory: this run needs about ")
-    assert "make batch_size=4, d_model=8, n_layers=1 or the task's length smaller" in words
+@pytest.mark.parametrize("task", TASKS)
+def test_a_spec_comes_back_from_a_file(task):
+    spec = spec_for(task, clip=None, d_ff=32, lr=0.1 + 0.2)
+    spec = Spec(spec.model, spec.task, spec.training, label="mine → 🙂")
+    assert Spec.from_dict(json.loads(json.dumps(spec.to_dict()))) == spec
+
+
+def test_a_text_of_ones_own_is_in_no_file():
+    spec = own("to be ")
+    values = spec.to_dict()
+    assert "to be" not in json.dumps(values)
+    assert Spec.from_dict(values, "to be " * 20) == spec
+    with pytest.raises(ValueError, match="task: source='own': hand in the text"):
+        Spec.from_dict(values)

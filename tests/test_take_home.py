@@ -14,8 +14,7 @@ from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
 from core.train import Trainer
 from helpers import SMALL, fine, opened, spec_for, wait
-from playground import controls, saved_run, take_home
-from playground import spec as limits
+from playground import controls, limits, saved_run, take_home
 from playground.export import config_json
 from playground.history import History
 from playground.remember import Memory
@@ -101,8 +100,8 @@ def test_the_core_reads_a_saved_run_as_a_checkpoint():
         ({"curve": [1, 2]}, "not as the playground writes it"),
         ({"began": {"model": {"d_model": 8}}}, ""),
         ({"began": 3}, "not as the playground writes it"),
-        ({"probe": "hello"}, "'h'"),
-        ({"probe": 3}, ""),
+        ({"began": {"probe": "hello"}}, "'h'"),
+        ({"began": {"probe": 3}}, "probe=3"),
     ],
 )
 def test_what_the_playground_adds_is_checked(added, said):

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from core.__main__ import _parser
 from core.knobs import as_text, from_text, kinds_of
-from playground.comparison import decode
 from playground.controls import EVERY
 from playground.scenarios import _base
 from playground.spec import KNOBS, MODEL_KNOBS, TASK_KNOBS, TRAINING_KNOBS
+from playground.variants import decode
 
 TASK_OF = dict.fromkeys(MODEL_KNOBS | TRAINING_KNOBS, "reverse") | {
     name: task for task, knobs in TASK_KNOBS.items() for name in knobs

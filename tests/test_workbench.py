@@ -5,15 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from core.config import ModelConfig, TrainConfig
-from core.tasks import TASKS
 from core.train import Trainer
 from helpers import spec_for, wait
-from playground import spec as limits
+from playground import limits
 from playground.runs import Runs
 from playground.spec import Spec
 from playground.view import Status
-from playground.workbench import GHOSTS, Workbench, before, changed_fields, in_words, untrained
+from playground.workbench import GHOSTS, Workbench, untrained
 
 FOREVER = 1_000_000
 
@@ -87,7 +85,7 @@ def test_a_cold_knob_starts_again_and_the_old_curve_stays(bench, runs):
     assert bench.run is not old and bench.view.status.moving
     assert runs.of("visitor") == [bench.run]
     (ghost,) = bench.ghosts
-    assert ghost.label == "norm post" and len(ghost.view.loss) >= 5
+    assert ghost.label == "norm=post" and len(ghost.view.loss) >= 5
     assert ghost.view.frames == (), "its pictures are not kept"
     assert "Started again" in bench.said
 
@@ -106,13 +104,13 @@ def test_a_hot_and_a_cold_knob_together_start_again(bench):
     trained(bench, spec_for())
     bench.follow(spec_for(scale="none", norm="pre"))
     assert bench.run is None
-    assert bench.ghosts[0].label == "scale √d_k, norm post"
+    assert bench.ghosts[0].label == "scale=√d_k, norm=post"
 
 
 def test_few_ghosts_are_kept_and_short_curves_are_none(bench):
     for seed in range(GHOSTS + 2):
         trained(bench, spec_for(seed=seed))
-    assert [ghost.label for ghost in bench.ghosts] == ["seed 1", "seed 2", "seed 3"]
+    assert [ghost.label for ghost in bench.ghosts] == ["seed=1", "seed=2", "seed=3"]
     bench.reset()
     trained(bench, spec_for(seed=9, steps=2))
     bench.follow(spec_for(seed=10))
@@ -192,25 +190,6 @@ def test_an_example_of_ones_own_is_shown_without_disturbing_the_run(bench):
     assert bench.run is run and bench.view.loss.tolist() == losses
     tokens = next(iter(bench.frames(bench.view)[-1].attention.values())).key_tokens
     assert "".join(tokens).startswith("987")
-
-
-def test_changes_are_said_in_the_words_of_the_knobs():
-    old, new = spec_for(), spec_for(scale="none", lr=0.01)
-    pairs = changed_fields(old, new)
-    assert in_words(pairs) == "scale √d_k → none, lr 0.001 → 0.01"
-    assert before(pairs) == "scale √d_k, lr 0.001"
-    assert changed_fields(old, spec_for("reverse"))["task"] == ("copy", "reverse")
-    assert changed_fields(old, spec_for(length=4)) == {"length": (3, 4)}
-    assert changed_fields(old, old) == {}
-
-
-def test_of_a_text_only_that_it_changed_is_said():
-    def text(words: str) -> Spec:
-        task = TASKS["text"](source="own", text=words * 20, length=8)
-        return Spec(ModelConfig.for_task(task), task, TrainConfig())
-
-    pairs = changed_fields(text("to be "), text("or not"))
-    assert in_words(pairs) == "another text" and before(pairs) == "the text before"
 
 
 def test_the_untrained_picture_of_a_spec_is_cached_by_value():

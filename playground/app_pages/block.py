@@ -8,7 +8,6 @@ from core.config import ModelConfig, TrainConfig
 from core.init import INITS
 from core.tasks import TASKS
 from playground import lesson
-from playground.comparison import Series, line_up
 from playground.components import live_plot
 from playground.figures.block import (
     activation_picture,
@@ -20,7 +19,9 @@ from playground.figures.block import (
 from playground.glossary import explain
 from playground.ideas import block
 from playground.lesson import Knob, choose
+from playground.series import Series
 from playground.spec import Spec
+from playground.variants import line_up
 from playground.view import Status
 
 ALIKE = 0.03  # a difference in accuracy that is none

@@ -3,9 +3,10 @@
 import streamlit as st
 
 from playground import compare_panels, controls, transport
-from playground.comparison import CONTRASTS, LineUp, Series, any_live, caution, encode, read_link
 from playground.components.link import copy_link
+from playground.series import Series, any_live
 from playground.spec import Spec
+from playground.variants import CONTRASTS, LineUp, caution, encode, read_link
 from playground.visitor import bench as my_bench
 from playground.visitor import comparison as my_comparison
 from playground.visitor import start_runs

@@ -6,7 +6,6 @@ from core.blocks import NORMS, SublayerConnection, keep_second
 from core.config import TrainConfig
 from core.init import INITS
 from playground import lesson
-from playground.comparison import Series, line_up
 from playground.components import live_plot
 from playground.figures.depth import (
     depth_picture,
@@ -20,7 +19,9 @@ from playground.figures.style import scientific
 from playground.glossary import explain
 from playground.ideas import depth
 from playground.lesson import Knob, choose, counted
+from playground.series import Series
 from playground.spec import Spec
+from playground.variants import line_up
 
 PANELS = {
     "stream": "size of the stream",

@@ -9,7 +9,6 @@ from core.attention import SelfAttention, merge_heads, split_heads
 from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
 from playground import lesson
-from playground.comparison import Series, line_up
 from playground.components import live_plot
 from playground.figures import attention_maps
 from playground.figures.heads import diversity_chart, head_table, split_picture
@@ -17,7 +16,9 @@ from playground.frames import Frame
 from playground.ideas import heads
 from playground.lesson import Knob
 from playground.panels import frame_at
+from playground.series import Series
 from playground.spec import Spec
+from playground.variants import line_up
 from playground.view import View
 
 COUNTS = (1, 2, 4, 8)

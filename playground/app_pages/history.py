@@ -13,9 +13,10 @@ from playground import take_home
 from playground.compare_panels import layers_in_common
 from playground.components import live_plot
 from playground.figures import Band, attention_maps, attention_side_by_side, comparison_chart
-from playground.history import MAX_ENTRIES, Entry, HistoryUnavailable, spec_from_dict
+from playground.history import MAX_ENTRIES, Entry, HistoryUnavailable
 from playground.panels import IN_WORDS, references
 from playground.remember import MEMORY, WORTH_KEEPING
+from playground.spec import Spec
 from playground.view import Status, View
 from playground.visitor import HISTORY, for_visitor, history_owner, how_long
 from playground.visitor import bench as my_bench
@@ -228,7 +229,7 @@ def curves(chosen: list[Entry]) -> None:
 def references_of(entry: Entry) -> tuple[tuple[float, float] | None, float | None]:
     """The chance losses and the floor; a text that is no longer here has none."""
     try:
-        spec = spec_from_dict(entry.spec, st.session_state.get("own_text"))
+        spec = Spec.from_dict(entry.spec, st.session_state.get("own_text"))
         chance, floor = references(spec.task, spec.model.architecture)
     except ValueError:
         return None, None

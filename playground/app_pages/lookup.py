@@ -10,7 +10,6 @@ from core.attention import SelfAttention, attention, attention_spelled_out
 from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
 from playground import lesson
-from playground.comparison import Series, line_up
 from playground.components import Click, live_plot
 from playground.figures.lookup import (
     Bars,
@@ -27,7 +26,9 @@ from playground.glossary import explain
 from playground.ideas import lookup
 from playground.lesson import Knob
 from playground.panels import layer_title
+from playground.series import Series
 from playground.spec import Spec
+from playground.variants import line_up
 
 SENTENCES = {
     "mat": "the cat sat on the mat",

@@ -11,7 +11,6 @@ from core.masks import MASKS, as_bias, causal, everything, hide_padding, sliding
 from core.measure import future_influence
 from core.tasks import TASKS
 from playground import lesson
-from playground.comparison import Series, line_up
 from playground.components import Click, live_plot
 from playground.figures.masks import (
     MASK_TRACE,
@@ -24,7 +23,9 @@ from playground.figures.masks import (
 from playground.glossary import explain
 from playground.ideas import masks
 from playground.lesson import Knob, choose, counted
+from playground.series import Series
 from playground.spec import Spec
+from playground.variants import line_up
 from playground.view import Status
 
 SOURCES = {"causal": causal, "none": everything, "window": sliding_window}

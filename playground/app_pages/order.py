@@ -11,7 +11,6 @@ from core.config import ModelConfig, TrainConfig
 from core.model import Embedding
 from core.positions import POSITIONS
 from playground import lesson
-from playground.comparison import Series, line_up
 from playground.components import live_plot
 from playground.figures.order import (
     Line,
@@ -24,7 +23,9 @@ from playground.figures.order import (
 from playground.figures.style import Figure
 from playground.ideas import order
 from playground.lesson import Knob
+from playground.series import Series
 from playground.spec import Spec
+from playground.variants import line_up
 
 KINDS = tuple(POSITIONS)
 MASKS = ("none", "causal")

@@ -7,13 +7,13 @@ from core.config import ModelConfig, TrainConfig
 from core.init import INITS
 from core.tasks import TASKS
 from playground import lesson
-from playground.comparison import line_up
 from playground.components import live_plot
 from playground.figures.scaling import scale_sweep, score_picture
 from playground.glossary import explain
 from playground.ideas import scaling
 from playground.lesson import Knob
 from playground.spec import Spec
+from playground.variants import line_up
 
 NAMES = {"sqrt_d_head": "√d_k", "none": "nothing", "d_head": "d_k", "sqrt_d_model": "√d_model"}
 PANELS = {

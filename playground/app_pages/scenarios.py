@@ -3,18 +3,13 @@
 import streamlit as st
 
 from playground import compare_panels, controls, estimate, scenarios, transport
-from playground.comparison import (
-    Comparison,
-    Series,
-    any_live,
-    caution,
-    differences,
-    name_of,
-    verdict,
-)
+from playground.comparison import Comparison
 from playground.panels import references
 from playground.scenarios import MEASURES, Outcome, Results, Scenario
-from playground.spec import Spec
+from playground.series import Series, any_live
+from playground.spec import changes_text
+from playground.variants import caution
+from playground.verdict import verdict
 from playground.visitor import bench as my_bench
 from playground.visitor import start_runs
 
@@ -72,7 +67,8 @@ def describe(scenario: Scenario) -> None:
     left.markdown(f"**What changes.** {scenario.change}")
     right.markdown(f"**What to watch.** {scenario.watch}")
     against = [f"**{name}** (`{v.label}`)" for name, v in scenario.variants]
-    knobs = name_of((("task", scenario.base.task.name), *unusual(scenario.base)))
+    unusual = [change for change in scenario.base.unusual() if change[0] != "steps"]
+    knobs = changes_text((("task", scenario.base.task.name), *unusual))
     steps, seeds = scenario.base.training.steps, scenario.seeds
     st.caption(
         f"**{scenario.name}** against {', '.join(against)}. Everything else alike: {knobs}, the rest "
@@ -81,12 +77,6 @@ def describe(scenario: Scenario) -> None:
     )
     if several := [name for name, v in scenario.variants if caution(v.changes)]:
         st.caption(f"More than one thing differs from the base in: {', '.join(several)}.")
-
-
-def unusual(spec: Spec):
-    """The knobs that are not at their defaults."""
-    default = scenarios.plain()
-    return [change for change in differences(default, spec) if change[0] not in ("task", "steps")]
 
 
 def seconds(scenario: Scenario) -> float:

@@ -11,7 +11,6 @@ from core.optimize import cosine, learning_rate
 from core.tasks import TASKS
 from core.train import Trainer
 from playground import lesson
-from playground.comparison import Change, Series, line_up
 from playground.components import live_plot
 from playground.figures.style import Figure
 from playground.figures.tricks import (
@@ -27,7 +26,9 @@ from playground.ideas import tricks
 from playground.lesson import Knob, choose
 from playground.panels import references
 from playground.runs import RUNS
-from playground.spec import Spec
+from playground.series import Series
+from playground.spec import Changes, Spec
+from playground.variants import line_up
 
 FAST, SLOW = 0.9, 1.1  # a step that takes less, or more, than so many times the fp32 one
 FEW = 0.02  # a share that is hardly worth the trouble
@@ -148,7 +149,7 @@ def train(
     which: str,
     question: str,
     base: Spec,
-    wishes: Sequence[tuple[str, tuple[Change, ...]]],
+    wishes: Sequence[tuple[str, Changes]],
     first: str,
     after: Callable[[dict[str, Series]], None] | None = None,
     *,
