@@ -54,11 +54,11 @@ def test_places_are_apart_by_what_is_left_of_them_without_their_mean():
             mean = sum(values) / 3
             left += sum((value - mean) ** 2 for value in values)
             total += sum(value**2 for value in values)
-    assert depth.apart(x) == pytest.approx(math.sqrt(left / total))
+    assert depth.variation(x) == pytest.approx(math.sqrt(left / total))
     alike = x[:, :1].expand(-1, 3, -1)
-    assert depth.apart(alike) < 1e-12
-    assert depth.apart(torch.tensor([[[1.0, 2.0], [-1.0, -2.0]]])) == pytest.approx(1)
-    assert depth.apart(torch.zeros(1, 2, 2)) == 0
+    assert depth.variation(alike) < 1e-12
+    assert depth.variation(torch.tensor([[[1.0, 2.0], [-1.0, -2.0]]])) == pytest.approx(1)
+    assert depth.variation(torch.zeros(1, 2, 2)) == 0
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -78,7 +78,7 @@ def test_the_flow_is_what_a_model_of_that_wiring_does(residual, norm):
         assert found.loss == pytest.approx(loss.item())
         assert found.stream[level] == pytest.approx(x.square().mean().sqrt().item())
         assert found.gradient[level] == pytest.approx(gradient.norm().item())
-        assert found.apart[level] == pytest.approx(
+        assert found.variation[level] == pytest.approx(
             ((x - x.mean(1, keepdim=True)).norm() / x.norm()).item()
         )
     cross_entropy(model(*batch.inputs), batch.targets).backward()
@@ -108,9 +108,9 @@ def test_without_norm_the_gradient_dies_without_residual_connections():
 def test_with_a_norm_it_is_not_the_gradient_that_is_lost_but_what_tells_places_apart(norm):
     on, off = (depth.flow(8, kind, norm, "gpt2") for kind in (True, False))
     assert 0.01 < off.factor < 100
-    assert off.apart[-1] < 0.05 and on.apart[-1] > 0.5
+    assert off.variation[-1] < 0.05 and on.variation[-1] > 0.5
     shallow = depth.flow(2, False, norm, "gpt2")
-    assert shallow.apart[-1] > 0.2, "two blocks hardly matter"
+    assert shallow.variation[-1] > 0.2, "two blocks hardly matter"
 
 
 def test_the_sweep_holds_every_depth_of_every_wiring():
@@ -165,11 +165,11 @@ def test_a_minus_sign_may_be_a_real_one():
         ("", "has 0 numbers"),
         ("1 2 3", "has 3 numbers: it takes exactly 8"),
         ("1 2 3 4 5 6 7 8 9", "has 9 numbers"),
-        ("1 2 3 4 5 6 7 eight", "'eight' is no number"),
+        ("1 2 3 4 5 6 7 eight", "'eight' is not a number"),
         ("1 2 3 4 5 6 7 1e7", "'1e7': each has to lie between"),
         ("1 2 3 4 5 6 7 nan", "'nan': each has to lie between"),
         ("1 2 3 4 5 6 7 -inf", "'-inf': each has to lie between"),
-        ("x" * 400, "…' is no number"),
+        ("x" * 400, "…' is not a number"),
     ],
 )
 def test_what_is_no_token_is_explained(text, said):
@@ -383,6 +383,6 @@ def test_every_wiring_at_every_depth_is_put_into_words(init):
 def test_numbers_that_are_none_are_explained_and_the_picture_stays():
     test = page()
     fine(test.text_input(key="depth_numbers").set_value("1 2 x").run())
-    assert "Eight numbers: 'x' is no number" in texts(test.error)
+    assert "Eight numbers: 'x' is not a number" in texts(test.error)
     fine(test.text_input(key="depth_numbers").set_value("1 1 1 1 1 1 1 1").run())
     assert not test.error and "nothing is left but the shift" in texts(test.markdown)

@@ -7,9 +7,7 @@ import plotly.graph_objects as go
 import pytest
 import torch
 
-from core.config import ModelConfig
 from core.masks import MASKS
-from core.model import build_model
 from core.tokens import PAD
 from core.trace import Recorder
 from helpers import fine, opened, texts
@@ -74,16 +72,7 @@ def test_another_mask_on_a_model_leaves_the_model_as_it_was():
 def test_a_mask_drawn_by_hand_like_a_rule_gives_the_model_of_that_rule(kind):
     row = masks.tokens(10)
     by_hand = masks.masked_by(masks.untrained(2), masks.by_hand(masks.table(kind, 3, 10)))
-    config = ModelConfig(
-        vocab_size=masks.TASK.vocab_size,
-        max_len=masks.MAX_LENGTH,
-        d_model=masks.D_MODEL,
-        n_heads=masks.N_HEADS,
-        n_layers=2,
-        mask=kind,
-        window=3,
-    )
-    assert torch.equal(by_hand(row), build_model(config)(row))
+    assert torch.equal(by_hand(row), masks.untrained(2, mask=kind, window=3)(row))
 
 
 # --- what reaches what ------------------------------------------------------------------------
@@ -149,14 +138,7 @@ def test_a_row_that_sees_nothing_gets_zeros_and_no_nan():
 
 
 def test_numbers_that_are_not_finite_are_noticed(monkeypatch):
-    config = ModelConfig(
-        vocab_size=masks.TASK.vocab_size,
-        max_len=masks.MAX_LENGTH,
-        d_model=masks.D_MODEL,
-        n_heads=masks.N_HEADS,
-        n_layers=1,
-    )
-    broken = build_model(config)
+    broken = masks.untrained.__wrapped__(1)
     with torch.no_grad():
         broken.unembed.weight[0, 0] = torch.inf
     monkeypatch.setattr(masks, "untrained", lambda n_layers: broken)
@@ -201,7 +183,7 @@ def test_padding_at_the_start_moves_tokens_to_other_places_hidden_or_not():
 
 def test_the_difference_is_the_largest_over_the_logits_of_a_place():
     found = masks.padded("none", 3, 1, "sinusoidal", "end")
-    model = masks.untrained(1, "sinusoidal", "none", 3, False)
+    model = masks.untrained(1, mask="none")
     alone, width = masks.TASK.encode(masks.PADDED[2]), len(masks.PADDED[0])
     together = model(torch.tensor([alone + [PAD] * (width - len(alone))]))[0]
     by_place = (together[: len(alone)] - model(torch.tensor([alone]))[0]).abs().max(-1).values

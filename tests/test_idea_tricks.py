@@ -251,10 +251,10 @@ def test_what_the_precision_did(losses, said):
     assert said in tricks.after_precision(losses, BLIND)
 
 
-def test_a_fate_has_three_names():
-    assert tricks.fate(math.inf, BLIND) == "diverges"
-    assert tricks.fate(2.3, BLIND) == "stays at chance (2.3)"
-    assert tricks.fate(0.0123, BLIND) == "learns (0.0123)"
+def test_an_outcome_has_three_names():
+    assert tricks.outcome(math.inf, BLIND) == "diverges"
+    assert tricks.outcome(2.3, BLIND) == "stays at chance (2.3)"
+    assert tricks.outcome(0.0123, BLIND) == "learns (0.0123)"
 
 
 # --- figures --------------------------------------------------------------------------------

@@ -25,12 +25,12 @@ from playground.variants import line_up
 
 PANELS = {
     "stream": "size of the stream",
-    "apart": "how much the places differ",
+    "variation": "how much the places differ",
     "gradient": "gradient of the loss",
 }
 SWEPT = {
     "gradient of W_v in the first block": lambda flow: flow.values[0],
-    "how much the places differ, after the last block": lambda flow: flow.apart[-1],
+    "how much the places differ, after the last block": lambda flow: flow.variation[-1],
 }
 FADED, SWOLLEN = 0.1, 100  # a gradient that is so many times another one
 ALIKE = 0.05  # places that differ by less say next to nothing
@@ -129,7 +129,7 @@ def norm_name(norm: str, absent: str = "no norm") -> str:
     return absent if norm == "none" else f"{norm}-norm"
 
 
-def verdict(found: depth.Flow, residual: bool, norm: str) -> str:
+def about_flow(found: depth.Flow, residual: bool, norm: str) -> str:
     """What the chosen wiring does to an untrained model."""
     if found.factor < FADED:
         gradient = f"fades on its way back, to {words(found.factor)} of its size"
@@ -137,8 +137,8 @@ def verdict(found: depth.Flow, residual: bool, norm: str) -> str:
         gradient = f"grows on its way back, {words(found.factor)} times"
     else:
         gradient = f"comes back at {times_its_size(found.factor)}"
-    last = share(found.apart[-1])
-    if found.apart[-1] < ALIKE:
+    last = share(found.variation[-1])
+    if found.variation[-1] < ALIKE:
         rest = f"The places of a row have become alike: only {last} of the stream tells them apart."
     else:
         rest = f"{last} of the stream tells the places of a row apart."
@@ -151,7 +151,7 @@ def verdict(found: depth.Flow, residual: bool, norm: str) -> str:
 def what_it_does(on: depth.Flow, off: depth.Flow, norm: str) -> str:
     """The usual claim, held against what was measured."""
     fades, swells = off.factor < FADED, on.factor > SWOLLEN
-    lost = off.apart[-1] < LOST and off.apart[-1] * TIMES_LESS < on.apart[-1]
+    lost = off.variation[-1] < LOST and off.variation[-1] * TIMES_LESS < on.variation[-1]
     without = (
         f"Without residual connections {words(off.factor)} of the gradient is left in the first "
         "block"
@@ -160,9 +160,9 @@ def what_it_does(on: depth.Flow, off: depth.Flow, norm: str) -> str:
         f"Without residual connections the gradient comes back at {times_its_size(off.factor)}, "
         f"with them at {times_its_size(on.factor)}"
     )
-    apart = (
-        f"what tells the places of a row apart is {share(off.apart[-1])} of the stream without, "
-        f"{share(on.apart[-1])} with them"
+    lost_too = (
+        f"what tells the places of a row apart is {share(off.variation[-1])} of the stream without, "
+        f"{share(on.variation[-1])} with them"
     )
     if fades and swells:
         return (
@@ -174,27 +174,27 @@ def what_it_does(on: depth.Flow, off: depth.Flow, norm: str) -> str:
             f"**The usual claim holds here.** {without}; with them it comes back at "
             f"{times_its_size(on.factor)}."
         )
-        return f"{said} And it is not all that is lost: {apart}." if lost else said
+        return f"{said} And it is not all that is lost: {lost_too}." if lost else said
     if swells:
         return f"**Here residual connections alone do harm.** {both}: {GROWS}"
     if lost:
         reason = "" if norm == "none" else ": LayerNorm restores sizes, on the way back too"
         return (
-            f"**Here it is not the gradient's size.** {both}{reason}. But {apart}, and no norm "
+            f"**Here it is not the gradient's size.** {both}{reason}. But {lost_too}, and no norm "
             "brings back what is lost. Each attention takes weighted means over the places. Added "
             "to the stream, they leave it what it knew; in its place, block after block, only the "
             "mean survives."
         )
-    return f"**Here little is lost so far.** {both}; {apart}. Depth is the knob to turn."
+    return f"**Here little is lost so far.** {both}; {lost_too}. Depth is the knob to turn."
 
 
 def over_depth(two: depth.Flow, deep: depth.Flow, norm: str, init: str) -> str:
     """The honest half: how much of it is a matter of depth."""
     said = (
         f"Without residual connections, {norm_name(norm)}: with two blocks the gradient comes back "
-        f"at {times_its_size(two.factor)}, and {share(two.apart[-1])} of the stream tells the "
+        f"at {times_its_size(two.factor)}, and {share(two.variation[-1])} of the stream tells the "
         f"places apart; with {len(deep.stream) - 1} it is {words(deep.factor)} and "
-        f"{share(deep.apart[-1])}. Depth is the knob to turn."
+        f"{share(deep.variation[-1])}. Depth is the knob to turn."
     )
     if norm == "pre" and init == "gpt2":
         said += (
@@ -268,7 +268,7 @@ n_layers, residual, norm, init = choose(LAYERS, RESIDUAL, NORM, INIT)
 
 flows = {kind: depth.flow(n_layers, kind, norm, init) for kind in (True, False)}
 found = flows[residual]
-st.markdown(explain(verdict(found, residual, norm)), unsafe_allow_html=True)
+st.markdown(explain(about_flow(found, residual, norm)), unsafe_allow_html=True)
 height = lesson.tall(450, 450)
 left, right = st.columns([1, 3.4], gap="small")
 with left:

@@ -67,7 +67,7 @@ def costs(config: ModelConfig, length: int) -> dict[str, Cost]:
 
 
 def flop_shares(config: ModelConfig) -> dict[str, list[float]]:
-    """Each part's share of the operations at each length of `FINE`; parts without any are left out."""
+    """Share of the operations at each length of `FINE`, for each part that has any."""
     rows = [{name: cost.flops for name, cost in costs(config, n).items()} for n in FINE]
     shares = {name: [row[name] / sum(row.values()) for row in rows] for name in rows[0]}
     return {name: values for name, values in shares.items() if any(values)}

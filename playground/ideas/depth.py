@@ -14,6 +14,7 @@ from core.tasks import TASKS
 from core.tasks.base import Batch
 from core.trace import Recorder
 from core.train import Trainer, cross_entropy
+from playground.ideas.common import stream
 
 DEPTHS = (1, 2, 4, 8, 16, 32)
 D_MODEL, N_HEADS = 48, 4
@@ -30,10 +31,10 @@ LARGEST = 1e6  # of these
 
 @dataclass(frozen=True)
 class Flow:
-    """An untrained model, block by block. Entry 0 is the input, entry l the stream after block l."""
+    """An untrained model, block by block. Entry 0 is the input, entry l comes after block l."""
 
     stream: tuple[float, ...]  # rms of x
-    apart: tuple[float, ...]  # how much the places of a row differ: 0 all alike, see `apart`
+    variation: tuple[float, ...]  # how much the positions of a row differ, see `variation`
     gradient: tuple[float, ...]  # norm of d loss / d x
     values: tuple[float, ...]  # norm of the gradient of W_v, one for each block
     loss: float
@@ -73,16 +74,14 @@ def flow(n_layers: int, residual: bool, norm: str, init: str) -> Flow:
     model = build_model(config(n_layers, residual, norm, init)).double()
     batch, trace = TASK.validation("decoder", ROWS), Recorder()
     loss = cross_entropy(model(*batch.inputs, trace), batch.targets)
-    stream = [
-        trace.seen[name] for name in ("embed", *(f"blocks.{i}.resid_post" for i in range(n_layers)))
-    ]
+    levels = stream(trace)
     matrices = [block.attention.qkv.weight for block in model.blocks]
-    gradients = torch.autograd.grad(loss, stream + matrices)
+    gradients = torch.autograd.grad(loss, levels + matrices)
     return Flow(
-        stream=tuple(length(x) / math.sqrt(x.numel()) for x in stream),
-        apart=tuple(map(apart, stream)),
-        gradient=tuple(map(length, gradients[: len(stream)])),
-        values=tuple(length(g[2 * D_MODEL :]) for g in gradients[len(stream) :]),
+        stream=tuple(length(x) / math.sqrt(x.numel()) for x in levels),
+        variation=tuple(map(variation, levels)),
+        gradient=tuple(map(length, gradients[: len(levels)])),
+        values=tuple(length(g[2 * D_MODEL :]) for g in gradients[len(levels) :]),
         loss=loss.item(),
     )
 
@@ -93,10 +92,10 @@ def length(x: Tensor) -> float:
     return largest * (x.detach() / largest).norm().item() if largest else 0.0
 
 
-def apart(x: Tensor) -> float:
-    """How much the places of a row differ, as a share of their size: 0 when all are alike.
+def variation(x: Tensor) -> float:
+    """How much the positions of a row differ, as a share of their size: 0 when all are the same.
 
-    What is left of x once its mean over the places is taken away.
+    What is left of x once its mean over the positions is taken away.
     """
     size = length(x)
     return length(x - x.mean(1, keepdim=True)) / size if size else 0.0
@@ -159,7 +158,7 @@ def numbers(text: str) -> tuple[float, ...]:
             found.append(float(word))
         except ValueError:
             raise ValueError(
-                f"{_short(word)} is no number: write {COUNT} of them, with spaces between"
+                f"{_short(word)} is not a number: write {COUNT} of them, with spaces between"
             ) from None
         if not abs(found[-1]) <= LARGEST:
             raise ValueError(

@@ -4,6 +4,7 @@ import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from core.tasks.question import SEPARATOR
 from core.tokens import PAD
 from core.trace import Recorder
 from core.train import cross_entropy
+from playground.ideas.common import stream
 
 MAX_LENGTH = 12
 MOST_LAYERS = 4
@@ -38,7 +40,7 @@ Cells = tuple[tuple[bool, ...], ...]  # [query][key]: may the query see the key
 
 
 def tokens(length: int, padding: int = 0) -> Int[Tensor, "1 length"]:
-    """A row of the task reverse as a model reads it, its last `padding` places padding."""
+    """A row of the task reverse as a model reads it, its last `padding` positions padding."""
     question = DIGITS[: -(-length // 2)]
     ids = TASK.encode(question + SEPARATOR + question[::-1])[:length]
     return torch.tensor([ids[: length - padding] + [PAD] * padding])
@@ -74,24 +76,20 @@ def by_hand(cells: Cells) -> Predicate:
 
 
 @lru_cache(maxsize=16)
-def untrained(
-    n_layers: int,
-    position: str = "sinusoidal",
-    mask: str = "causal",
-    window: int = 1,
-    pad_mask: bool = False,
-) -> Transformer:
-    """A small model that nobody has trained: what can reach an output does not depend on that."""
+def untrained(n_layers: int, *, pad_mask: bool = False, **switches: Any) -> Transformer:
+    """A small model that nobody has trained: what can reach an output does not depend on that.
+
+    Args:
+        switches: more fields of its config.
+    """
     config = ModelConfig(
         vocab_size=TASK.vocab_size,
         max_len=MAX_LENGTH,
         d_model=D_MODEL,
         n_heads=N_HEADS,
         n_layers=n_layers,
-        position=position,
-        mask=mask,
-        window=window,
         pad_mask=pad_mask,
+        **switches,
     )
     return build_model(config)
 
@@ -134,11 +132,8 @@ def reach(cells: Cells, n_layers: int, padding: int = 0) -> Reach:
     trace = Recorder({"embed": lambda x: x.detach().requires_grad_()})
     n_out = len(cells) * TASK.vocab_size  # one copy of the row for each logit
     logits = model(row.expand(n_out, -1), trace)
-    stream = [
-        trace.seen[name] for name in ("embed", *(f"blocks.{i}.resid_post" for i in range(n_layers)))
-    ]
     each = torch.eye(n_out).unflatten(-1, (len(cells), TASK.vocab_size))
-    gradients = torch.autograd.grad(logits, stream, each, retain_graph=True)
+    gradients = torch.autograd.grad(logits, stream(trace), each, retain_graph=True)
     jacobian = torch.stack(gradients).unflatten(1, (len(cells), TASK.vocab_size))
     loss = cross_entropy(logits[:1, :-1], row[:, 1:])
     learnt = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
@@ -160,23 +155,22 @@ def reach(cells: Cells, n_layers: int, padding: int = 0) -> Reach:
 @lru_cache(maxsize=64)
 def leak(kind: str, window: int, n_layers: int, length: int) -> float:
     """How far logits move when a later token changes, under a plain mask."""
-    return future_influence(
-        untrained(n_layers, mask=kind, window=window), (tokens(length, padding=0),)
-    )
+    return future_influence(untrained(n_layers, mask=kind, window=window), (tokens(length),))
 
 
 @lru_cache(maxsize=64)
 def window_reach(window: int) -> tuple[int, ...]:
-    """How many tokens reach the last place of the longest row, after 1, 2 … `MOST_LAYERS` blocks."""
+    """How many tokens reach the last position of the longest row, after 1, 2 … blocks."""
     model = untrained(MOST_LAYERS, mask="window", window=window)
     trace = Recorder({"embed": lambda x: x.detach().requires_grad_()})
     model(tokens(MAX_LENGTH), trace)
     # A sum would not do: LayerNorm makes it 0 whatever comes in.
     direction = torch.randn(D_MODEL, generator=torch.Generator().manual_seed(0))
+    embedded, *after = stream(trace)
     found = []
-    for i in range(MOST_LAYERS):
-        last = trace.seen[f"blocks.{i}.resid_post"][0, -1] @ direction
-        (gradient,) = torch.autograd.grad(last, trace.seen["embed"], retain_graph=True)
+    for x in after:
+        last = x[0, -1] @ direction
+        (gradient,) = torch.autograd.grad(last, embedded, retain_graph=True)
         found.append(int(gradient[0].any(-1).sum()))
     return tuple(found)
 
@@ -188,9 +182,10 @@ def window_reach(window: int) -> tuple[int, ...]:
 class Padded:
     """Sequences of different lengths in one batch, against each of them alone."""
 
-    shown: list[list[str]]  # [sequence][place]: the tokens, padding included
-    real: np.ndarray  # bool [sequence, place]
-    hidden: np.ndarray  # float32 [sequence, place]: largest |difference| of a logit; nan at padding
+    shown: list[list[str]]  # [sequence][position]: the tokens, padding included
+    real: np.ndarray  # bool [sequence, position]
+    # float32 [sequence, position]: largest |difference| of a logit; nan at padding.
+    hidden: np.ndarray
     visible: np.ndarray  # the same when the padding is not hidden
 
 
@@ -206,7 +201,7 @@ def padded(kind: str, window: int, n_layers: int, position: str, side: str) -> P
     real = batch != PAD
     found = []
     for pad_mask in (True, False):
-        model = untrained(n_layers, position, kind, window, pad_mask)
+        model = untrained(n_layers, pad_mask=pad_mask, position=position, mask=kind, window=window)
         together = model(batch)
         difference = torch.full(batch.shape, torch.nan)
         for i, row in enumerate(rows):
@@ -215,5 +210,5 @@ def padded(kind: str, window: int, n_layers: int, position: str, side: str) -> P
     return Padded([TASK.decode(row) for row in batch], real.numpy(), *found)
 
 
-def _largest(difference: Float[Tensor, "place vocab"]) -> Float[Tensor, " place"]:
+def _largest(difference: Float[Tensor, "position vocab"]) -> Float[Tensor, " position"]:
     return difference.abs().amax(-1)

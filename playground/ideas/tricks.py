@@ -22,12 +22,13 @@ from core.train import Diverged, Trainer, cross_entropy
 
 # --- what came out --------------------------------------------------------------------------
 
-STUCK = 0.9  # of the loss of a blind guess: a run that ends above has learnt nothing
-ALIKE = 1.25  # losses within this ratio are called alike: one seed says no more
-SOLVED = 0.02  # of the loss of a blind guess: below, one loss is as good as another
+# Shares of `chance`, the loss of the best guess without reading the input.
+STUCK = 0.9  # a run that ends above has learnt nothing
+SOLVED = 0.02  # below, one loss is as good as another
+SIMILAR = 1.25  # the ratio of two losses that one seed each does not tell apart
 
 
-def fate(loss: float, chance: float) -> str:
+def outcome(loss: float, chance: float) -> str:
     """What became of a run, from the loss that it reached (infinite: it diverged)."""
     if math.isinf(loss):
         return "diverges"
@@ -40,10 +41,10 @@ def learnt(loss: float, chance: float) -> bool:
 
 def after_warmup(flat: float, scheduled: float | None, pre: float, chance: float) -> str:
     """Who needed the warmup: post-norm from the first step, with the schedule, and pre-norm."""
-    said = f"Post-norm from the first step {fate(flat, chance)}"
+    said = f"Post-norm from the first step {outcome(flat, chance)}"
     if scheduled is not None:
-        said += f", with this schedule it {fate(scheduled, chance)}"
-    said += f"; pre-norm from the first step {fate(pre, chance)}. "
+        said += f", with this schedule it {outcome(scheduled, chance)}"
+    said += f"; pre-norm from the first step {outcome(pre, chance)}. "
     if learnt(flat, chance):
         return said + "Nothing here needs a warmup in order to learn."
     if scheduled is None or not learnt(scheduled, chance):
@@ -55,47 +56,45 @@ def after_warmup(flat: float, scheduled: float | None, pre: float, chance: float
 
 def after_clipping(plain: float, clipped: float, chance: float) -> str:
     """Whether clipping saved the run, helped it, or did nothing for it."""
-    said = f"As they are: the run {fate(plain, chance)}. Clipped: it {fate(clipped, chance)}. "
+    said = (
+        f"As they are: the run {outcome(plain, chance)}. Clipped: it {outcome(clipped, chance)}. "
+    )
     if learnt(clipped, chance) and not learnt(plain, chance):
         return said + "Clipping saves this run."
+    if not learnt(plain, chance):
+        return said + "Clipping does not save this one."
     if not learnt(clipped, chance):
-        return (
-            said + "Clipping does not save this one."
-            if not learnt(plain, chance)
-            else said + "So short a step ruins it."
-        )
-    if alike(plain, clipped, chance):
+        return said + "So short a step ruins it."
+    if similar(plain, clipped, chance):
         return said + "Clipping makes no difference worth the name here."
-    return said + (
-        "Clipping helps here." if clipped < plain else "Here it learns faster unclipped."
-    )
+    if clipped < plain:
+        return said + "Clipping helps here."
+    return said + "Here it learns faster unclipped."
 
 
 def after_tying(two: float, one: float, chance: float) -> str:
     """What one table instead of two does to the loss."""
-    said = f"Two tables: the run {fate(two, chance)}. One table: it {fate(one, chance)}. "
-    if alike(two, one, chance):
+    said = f"Two tables: the run {outcome(two, chance)}. One table: it {outcome(one, chance)}. "
+    if similar(two, one, chance):
         return said + "The loss does not mind."
-    return said + (
-        "One table learns faster here." if one < two else "One table learns more slowly here."
-    )
+    return f"{said}One table learns {'faster' if one < two else 'more slowly'} here."
 
 
 def after_precision(losses: dict[str, float], chance: float) -> str:
     """Whether the loss minds shorter numbers, from the loss of each precision."""
-    said = ", ".join(f"{name} {fate(loss, chance)}" for name, loss in losses.items())
+    said = ", ".join(f"{name} {outcome(loss, chance)}" for name, loss in losses.items())
     if len(losses) < 2:
         return f"{said}. This device offers no other precision."
-    minds = [name for name, loss in losses.items() if not alike(loss, losses["fp32"], chance)]
+    minds = [name for name, loss in losses.items() if not similar(loss, losses["fp32"], chance)]
     return f"{said}. " + (
         f"The loss minds {' and '.join(minds)}." if minds else "The loss does not mind."
     )
 
 
-def alike(one: float, other: float, chance: float) -> bool:
+def similar(one: float, other: float, chance: float) -> bool:
     """Whether two losses of one seed each are too close to tell apart."""
     low, high = sorted((one, other))
-    return high < SOLVED * chance or (math.isfinite(high) and high <= ALIKE * low)
+    return high < SOLVED * chance or (math.isfinite(high) and high <= SIMILAR * low)
 
 
 # --- warmup ---------------------------------------------------------------------------------
