@@ -161,8 +161,8 @@ def to_bytes(saved: Snapshot) -> bytes:
     """The checkpoint as the bytes of a zip file."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr(TENSORS, safetensors.torch.save(saved.tensors))
-        archive.writestr(RUN, json.dumps(saved.run, indent=2, ensure_ascii=False))
+        archive.writestr(zipfile.ZipInfo(TENSORS), safetensors.torch.save(saved.tensors))
+        archive.writestr(zipfile.ZipInfo(RUN), json.dumps(saved.run, indent=2, ensure_ascii=False))
     return buffer.getvalue()
 
 

@@ -85,6 +85,24 @@ class ModelConfig(Knobs):
         max_len = task.max_len(architecture)
         return cls(vocab_size=task.vocab_size, max_len=max_len, **knobs)
 
+    def check_fits(self, task: Any) -> None:
+        """Refuse a model that cannot read a task.
+
+        Raises:
+            ValueError: names the field, both numbers, and the way out.
+        """
+        task.check_architecture(self.architecture)
+        if self.vocab_size != task.vocab_size:
+            raise ValueError(
+                f"vocab_size={self.vocab_size}: task {task.name} has {task.vocab_size} tokens; "
+                "ModelConfig.for_task(task) fits them"
+            )
+        if self.max_len < (length := task.max_len(self.architecture)):
+            raise ValueError(
+                f"max_len={self.max_len}: task {task.name} needs {length} positions; "
+                "ModelConfig.for_task(task) fits them"
+            )
+
     @property
     def d_head(self) -> int:
         """Columns per head, the paper's d_k; d_v is the same here."""

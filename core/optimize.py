@@ -1,4 +1,4 @@
-"""How a gradient becomes a step: the optimisers, and how the learning rate moves.
+"""What is made small, and how: the loss, the optimisers, and how the learning rate moves.
 
 The schedule is the recipe most transformers are trained with: a linear warmup, while the
 gradients are still wild, then half a cosine (paper, section 5.3, has another decay).
@@ -7,11 +7,27 @@ gradients are still wild, then half a cosine (paper, section 5.3, has another de
 import math
 
 import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from core.config import TrainConfig
+from core.tokens import IGNORED
 
 FLOOR = 0.1  # the cosine ends at this share of the peak learning rate
+
+
+def cross_entropy(
+    logits: Float[Tensor, "batch length vocab"], targets: Int[Tensor, "batch length"]
+) -> Float[Tensor, ""]:
+    """Nats per scored token: how surprised the model is, on average, by each right answer.
+
+    The mean is over all scored tokens, not over sequences, so a long answer counts for more. A
+    batch without any scored token costs 0 and has zero gradients.
+    """
+    rows = logits.flatten(0, 1)  # [batch · length, vocab]
+    total = F.cross_entropy(rows, targets.flatten(), ignore_index=IGNORED, reduction="sum")
+    return total / (targets != IGNORED).sum().clamp(min=1)
 
 
 def constant(progress: float) -> float:
@@ -20,10 +36,14 @@ def constant(progress: float) -> float:
 
 
 def cosine(progress: float) -> float:
-    """Half a cosine from 1 down to `FLOOR` (Loshchilov and Hutter 2017, equation 5)."""
+    """Half a cosine from 1 down to `FLOOR` (Loshchilov and Hutter 2017, equation 5).
+
+    Large steps find the valley, small ones settle at its bottom.
+    """
     return FLOOR + (1 - FLOOR) * (1 + math.cos(math.pi * min(1.0, progress))) / 2
 
 
+# The switch `schedule`: name -> progress since the warmup (0 to 1) -> share of the peak.
 SCHEDULES = {"constant": constant, "cosine": cosine}
 
 
@@ -39,15 +59,20 @@ def learning_rate(i: int, config: TrainConfig) -> float:
 
 
 def adamw(parameters: list[Tensor], config: TrainConfig) -> torch.optim.Optimizer:
-    """Adam with decoupled weight decay (Loshchilov and Hutter 2019, algorithm 2)."""
+    """Adam with decoupled weight decay (Loshchilov and Hutter 2019, algorithm 2).
+
+    Each parameter's step is divided by the usual size of its own gradient, so embeddings, norms
+    and matrices learn at one rate although their gradients differ by orders of magnitude.
+    """
     return torch.optim.AdamW(parameters, lr=config.lr, weight_decay=config.weight_decay, fused=True)
 
 
 def sgd(parameters: list[Tensor], config: TrainConfig) -> torch.optim.Optimizer:
-    """Gradient descent with a momentum of 0.9."""
+    """Gradient descent with a momentum of 0.9: every parameter at the rate of its gradient."""
     return torch.optim.SGD(
         parameters, lr=config.lr, weight_decay=config.weight_decay, momentum=0.9, fused=True
     )
 
 
+# The switch `optimizer`.
 OPTIMIZERS = {"adamw": adamw, "sgd": sgd}

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from core.device import Device, choose_device
-from core.train import check_fits
 from playground.limits import MAX_ACTIVE, MAX_RUNS, check_limits
 from playground.run import Run
 from playground.saved_run import SavedRun
@@ -76,7 +75,7 @@ class Runs:
         Raises:
             ValueError: a spec that does not fit together, or is too large for this server.
         """
-        check_fits(spec.model, spec.task)
+        spec.model.check_fits(spec.task)
         self.device.check(spec.training.precision)
         with self._lock:
             if len(self._runs) >= self.max_runs:

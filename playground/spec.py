@@ -10,7 +10,7 @@ from core.config import ModelConfig, TrainConfig
 from core.knobs import as_text, difference, from_text, knob, turned
 from core.tasks import TASKS, Task, task_from_dict
 from core.tasks.sequences import SequenceTask
-from core.train import Change, check_fits
+from core.train import Change
 
 PARTS = ("task", "model", "training", "probe", "label")  # of a spec as a dict
 Changes = tuple[tuple[str, Any], ...]  # (knob, value)
@@ -104,7 +104,7 @@ class Spec:
             task.check_architecture(architecture)
             model |= {"vocab_size": task.vocab_size, "max_len": task.max_len(architecture)}
         config = replace(self.model, **model)
-        check_fits(config, task)
+        config.check_fits(task)
         probe = self.probe if task is self.task else _readable(task, self)
         return Spec(config, task, replace(self.training, **training), probe, self.label)
 
@@ -181,7 +181,7 @@ class Spec:
         task = within("task", lambda: _read_task(values["task"], text))
         model = within("model", lambda: ModelConfig.from_dict(values["model"]))
         training = within("training", lambda: TrainConfig.from_dict(values["training"]))
-        within("model", lambda: check_fits(model, task))
+        within("model", lambda: model.check_fits(task))
         probe, label = values.get("probe"), values.get("label", "")
         if not isinstance(probe, str | None):
             raise ValueError(f"probe={probe!r}: expected a string or null")

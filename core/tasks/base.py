@@ -30,6 +30,11 @@ class Batch(NamedTuple):
     inputs: tuple[Int[Tensor, "batch _"], ...]  # (tokens,), or (source, target_in) with a decoder
     targets: Int[Tensor, "batch length"]  # the right id per position, IGNORED where none is asked
 
+    def to(self, device: str) -> "Batch":
+        """The same batch on a device."""
+        inputs = tuple(tensor.to(device, non_blocking=True) for tensor in self.inputs)
+        return Batch(inputs, self.targets.to(device, non_blocking=True))
+
 
 class Prompt(NamedTuple):
     """Where generation starts and how many tokens it should add (0: nothing is generated)."""

@@ -292,7 +292,7 @@ def clipping() -> None:
         r"g \leftarrow g\cdot\min\!\left(1,\; \frac{c}{\lVert g\rVert}\right),",
         rf"\min\!\left(1,\; \frac{{{clip:g}}}{{{longest:.3g}}}\right) = {factor:.3g}",
     )
-    lesson.source(Trainer._norms, Trainer._update)
+    lesson.source(Trainer.step)
     task, model = tricks.clipping_model(norm)
     training = TrainConfig(optimizer=optimizer, lr=rate, clip=None, steps=200)
     plain, clipped = "as they are", f"clipped at {clip:g}"
@@ -410,7 +410,7 @@ def precision() -> None:
         rf"\text{{fp16: }} 2^{{-24}} = {latex(half.smallest)} \text{{ to }} {latex(half.largest)},"
         r"\; 1 + 2^{-10}",
     )
-    lesson.source(Trainer._backward, Trainer._finite)
+    lesson.source(Trainer.step, Trainer._may_update)
     task, model = tricks.precision_model(64)
     others = [(name, (("precision", name),)) for name in ("bf16", "fp16")]
     train(
