@@ -1,7 +1,7 @@
-"""The lookup: one query followed through attention, a dictionary by hand, and one that is learnt."""
+"""The lookup: a query followed through attention, a dictionary by hand, one that is learnt."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import streamlit as st
@@ -11,6 +11,7 @@ from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
 from playground import lesson
 from playground.components import Click, live_plot
+from playground.figures import STAGES as MAPS
 from playground.figures.lookup import (
     Bars,
     dictionary_picture,
@@ -24,6 +25,7 @@ from playground.figures.style import RIGHT_MARK, WRONG_MARK, Figure
 from playground.frames import Frame
 from playground.glossary import explain
 from playground.ideas import lookup
+from playground.ideas.lookup import Meeting
 from playground.lesson import Knob
 from playground.panels import layer_title
 from playground.series import Series
@@ -36,16 +38,6 @@ SENTENCES = {
     "again": "again and again and again",
     "twelve": "one word looks at all the others and takes what it needs",
 }
-STAGES = {
-    "embed": "embed",
-    "vectors": "q, k, v",
-    "scores": "scores",
-    "scaled": "× scale",
-    "masked": "mask",
-    "weights": "softmax",
-    "z": "weighted sum",
-}
-MAPS = ("scores", "scaled", "masked", "weights")
 SEEDS = 20
 PLACES = range(1, lookup.MOST_WORDS + 1)
 MOST_PRODUCTS, MOST_TERMS = 8, 4  # in the picture, in the formula
@@ -97,22 +89,13 @@ LENGTH = Knob(
     "{:g}".format,
 )
 COUNT = Knob("lookup_entries", "Entries", (3, 4), 4, "How many keys the dictionary has.")
-STAGE = Knob(
-    "lookup_stage",
-    "Stage",
-    tuple(STAGES),
-    "weights",
-    "Follow the query, one step of the formula at a time.",
-    STAGES.__getitem__,
-    most=7,
-)
 
 
 # --- choosing -------------------------------------------------------------------------------
 
 
 def sentence() -> tuple[str, ...]:
-    """The words: the visitor's own where there are any that can be used, else a prepared sentence."""
+    """The words: the visitor's own where they can be used, else a prepared sentence."""
     chosen = SENTENCE.draw(width=330)
     own = st.text_input(
         "Or your own words",
@@ -120,7 +103,8 @@ def sentence() -> tuple[str, ...]:
         bind="query-params",
         on_change=keep_places,
         placeholder=f"{lookup.FEWEST_WORDS} to {lookup.MOST_WORDS} words",
-        help="Spaces part the words; upper and lower case are the same. Empty: the prepared sentence.",
+        help="Spaces part the words; upper and lower case are the same. "
+        "Empty: the prepared sentence.",
     )
     words = lookup.words_of(SENTENCES[chosen])
     if own.strip():
@@ -153,6 +137,12 @@ SENTENCE = Knob(
 )
 
 
+# What each of them is: its key in the link, its title, the default, its help.
+CLICK = "A click on a map chooses it too."
+QUERY = ("lookup_query", "Query: who looks", 6, f"The word whose output is computed. {CLICK}")
+KEY = ("lookup_key", "Key: what is looked at", 2, f"The word whose arithmetic is shown. {CLICK}")
+
+
 def place(key: str, title: str, default: int, help: str, words: Sequence[str]) -> int:
     """Choose one of the words; counted from 0."""
 
@@ -175,174 +165,15 @@ def go(step: int, stage: str) -> None:
 
 def choose_cell(click: Click) -> None:
     if click.trace == 0:
-        st.session_state.lookup_query, st.session_state.lookup_key = (
-            round(click.y) + 1,
-            round(click.x) + 1,
-        )
+        st.session_state.lookup_query = round(click.y) + 1
+        st.session_state.lookup_key = round(click.x) + 1
 
 
 def new_numbers() -> None:
     st.session_state.lookup_seed = (st.session_state.get("lookup_seed", 0) + 1) % SEEDS
 
 
-# --- in a model -----------------------------------------------------------------------------
-
-
-def in_a_model(words: Sequence[str]) -> None:
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        d_model = WIDTH.draw(width="content")
-        n_heads = HEADS.draw([n for n in HEADS.choices if d_model % n == 0], width="content")
-        head = HEAD.draw(range(1, n_heads + 1), width=200 if n_heads > 6 else "content") - 1
-        switches = [knob.draw() for knob in (SCALED, CAUSAL, PLACED)]
-        seed = NUMBERS.draw(width=150)
-        st.button(
-            "New numbers",
-            key="lookup_new",
-            icon=":material/casino:",
-            on_click=new_numbers,
-            help="Initialise the model from the next seed.",
-        )
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        query = place(
-            "lookup_query",
-            "Query: who looks",
-            6,
-            "The word whose output is computed. A click on a map chooses it too.",
-            words,
-        )
-        key = place(
-            "lookup_key",
-            "Key: what is looked at",
-            2,
-            "The word whose arithmetic is shown. A click on a map chooses it too.",
-            words,
-        )
-    with st.container(horizontal=True, vertical_alignment="center"):
-        stage = STAGE.draw(label_visibility="collapsed")
-        names = list(STAGES)
-        for label, step, end, icon, shortcut in (
-            ("Back", -1, names[0], "arrow_back", "B"),
-            ("Next", 1, names[-1], "arrow_forward", "N"),
-        ):
-            st.button(
-                label,
-                key=f"lookup_{label.lower()}",
-                icon=f":material/{icon}:",
-                on_click=go,
-                args=(step, stage),
-                disabled=stage == end,
-                shortcut=shortcut,
-                type="primary" if step > 0 else "secondary",
-                help="One stage back." if step < 0 else "The next stage.",
-            )
-    found = lookup.look(words, d_model, n_heads, *switches, seed)
-    one = lookup.Meeting(found, head, query, key)
-    line = sentence_line(words, found.weights[head, query], found.hidden[query], query)
-    st.html(
-        '<div style="display: flex; flex-wrap: wrap; gap: 0.2rem 1.2rem; align-items: center">'
-        f'{line}<div role="status" style="flex: 1 1 24rem">{explain(said(one, stage))}</div></div>'
-    )
-    clicks = {"on_click": choose_cell} if stage in MAPS else {}
-    live_plot(picture(one, stage), key="lookup_picture", **clicks)
-    arithmetic(one)
-    if stage == "z":
-        summed(one)
-    remarks(one)
-    lesson.source(attention_spelled_out, SelfAttention.forward)
-
-
-def picture(one: lookup.Meeting, stage: str) -> Figure:
-    """The figure of a stage."""
-    found, head, query, key = one
-    words, shared = found.words, lesson.tall(345, 560)
-    if stage == "embed":
-        panels = {
-            f"its own vector (× √{found.x.shape[1]})": found.token,
-            "its position": found.place,
-            "x": found.x,
-        }
-        return vectors_picture(
-            panels, words, marks=dict.fromkeys(panels, query), signs="+=", **shared
-        )
-    if stage == "vectors":
-        panels = {f"{name} = x·W_{name}": getattr(found, name)[head] for name in "qkv"}
-        marks = zip(panels, (query, key, key), strict=True)
-        return vectors_picture(panels, words, marks=dict(marks), **shared)
-    if stage == "z":
-        blend = lookup.blend(found, head, query)
-        return output_picture(
-            found.v[head],
-            found.weights[head, query],
-            found.z[head, query],
-            words,
-            found.hidden[query],
-            flat=blend.points,
-            at_z=blend.z,
-            axes=blend.axes,
-            outline=blend.outline,
-            **shared,
-        )
-    return map_picture(
-        getattr(found, stage)[head],
-        words,
-        bars(one, stage),
-        stage=stage,
-        hidden=found.hidden,
-        query=query,
-        key=key,
-        **shared,
-    )
-
-
-def bars(one: lookup.Meeting, stage: str) -> Bars:
-    """What stands beside the map of a stage."""
-    found, head, query, key = one
-    words, gone = found.words, found.hidden[query]
-    if stage == "scores":
-        return products(one)
-    values = np.where(
-        gone,
-        np.nan,
-        found.weights[head, query] if stage == "weights" else found.scaled[head, query],
-    )
-    if stage == "scaled":
-        before, after = found.scores[head, query], found.scaled[head, query]
-        texts = [f"{short(b)} → {short(a)}" for b, a in zip(before, after, strict=True)]
-        heading = f"each score of “{words[query]}” × {found.scale:.3g}"
-        return Bars(heading, words, after.tolist(), texts, key, before.tolist())
-    if stage == "masked":
-        labels = [f"{word}: hidden" if g else word for word, g in zip(words, gone, strict=True)]
-        heading = f"“{words[query]}” may see {int((~gone).sum())} of {len(words)} keys"
-        return Bars(heading, labels, values.tolist(), [short(x) for x in values], key)
-    cells = [lookup.Meeting(found, head, query, j).cell() for j in range(len(words))]
-    labels = [
-        f"{word}: {'hidden' if c.hidden else f'exp({short(c.scaled)}) = {number(c.power)}'}"
-        for word, c in zip(words, cells, strict=True)
-    ]
-    texts = ["0" if c.hidden else f"{c.weight:.3f}" for c in cells]
-    return Bars(
-        f"each divided by their sum, {number(cells[key].total)}",
-        labels,
-        values.tolist(),
-        texts,
-        key,
-    )
-
-
-def products(one: lookup.Meeting) -> Bars:
-    """q·k of one cell, product by product."""
-    found, head, query, key = one
-    q, k, cell = found.q[head, query], found.k[head, key], one.cell()
-    shown = lookup.largest(cell.products, MOST_PRODUCTS)
-    labels = [f"{i + 1}:  {short(q[i])} × {short(k[i])}" for i in shown]
-    values = cell.products[shown].tolist()
-    if others := found.d_head - len(shown):
-        labels.append(f"the other {others}")
-        values.append(cell.score - sum(values))
-    labels.append("sum")
-    values.append(cell.score)
-    heading = f"q(“{found.words[query]}”) · k(“{found.words[key]}”), d_k = {found.d_head}"
-    return Bars(heading, labels, values, [short(value) for value in values], len(values) - 1)
+# --- numbers and words ----------------------------------------------------------------------
 
 
 def short(value: float) -> str:
@@ -357,78 +188,6 @@ def number(value: float) -> str:
     return f"{value:.2g}"
 
 
-def said(one: lookup.Meeting, stage: str) -> str:
-    """The stage in one or two sentences, with the numbers of the picture."""
-    found, head, query, key = one
-    words, asks, offers = found.words, found.words[query], found.words[key]
-    weights, seen = found.weights[head, query], int((~found.hidden[query]).sum())
-    best = int(weights.argmax())
-    if stage == "embed":
-        place = (
-            "plus one that says where it stands"
-            if found.place.any()
-            else "and nothing that says where it stands"
-        )
-        return f"“{asks}” becomes {found.x.shape[1]} numbers: its own vector, the same wherever the word stands, {place}."
-    if stage == "vectors":
-        return f"Three matrices make three vectors of {found.d_head} numbers from each x: the query asks, the key is compared with it, the value is handed over."
-    if stage == "scores":
-        return f"The score of “{asks}” for “{offers}” is the sum of {counted(found.d_head, 'product')}: {short(found.scores[head, query, key])}."
-    if stage == "scaled":
-        reach = f"the scores of “{asks}” reach over {np.ptp(found.scaled[head, query]):.2f}"
-        if found.scale == 1:
-            return f"Nothing is divided here: {reach}."
-        return f"Divided by √d_k = √{found.d_head}, {reach} instead of {np.ptp(found.scores[head, query]):.2f}. Their order stays."
-    if stage == "masked":
-        if seen == len(words):
-            return f"Nothing is hidden from “{asks}”: it sees all {seen} keys."
-        return f"The causal mask hides the {counted(len(words) - seen, 'key')} after “{asks}”: a hugely negative number is added to the scores there."
-    if stage == "weights":
-        even = (
-            f", where an even look would give {1 / seen:.0%}"
-            if seen > 1
-            else ": it sees no other key"
-        )
-        return f"“{asks}” gives {weights[best]:.0%} of its weight to “{words[best]}”{even}. The row sums to {weights.sum():.3f}."
-    blend = lookup.blend(found, head, query)
-    return (
-        f"z is a weighted mean of {counted(seen, 'value')}, so it lies in their hull from whichever side one looks. "
-        f"Measured: between the smallest and the largest of them in {blend.inside} of {counted(found.d_head, 'dimension')}."
-    )
-
-
-def counted(n: int, thing: str) -> str:
-    return f"{n} {thing}{'s' * (n != 1)}"
-
-
-def arithmetic(one: lookup.Meeting) -> None:
-    """The formula, and the chosen cell worked out."""
-    cell, scale = one.cell(), one.found.scale
-    root = r"\frac{q\,k^\top}{\sqrt{d_k}}" if scale != 1 else r"q\,k^\top"
-    lesson.formula(
-        rf"z = \mathrm{{softmax}}\left({root}\right) v:",
-        rf"q \cdot k = \sum_i q_i k_i = {sum_of(cell.products)} = {cell.score:.2f}",
-    )
-    power = (
-        r"e^{-\infty} = 0"
-        if cell.hidden
-        else rf"e^{{{cell.score:.2f} \times {scale:.3g}}} = e^{{{cell.scaled:.2f}}} = {lesson.tex(number(cell.power))}"
-    )
-    st.latex(
-        rf"{power},\qquad \sum_{{\text{{keys}}}} e^{{…}} = {lesson.tex(number(cell.total))},\qquad "
-        rf"\text{{weight}} = \frac{{{lesson.tex(number(cell.power))}}}{{{lesson.tex(number(cell.total))}}} = {cell.weight:.3f}\rule{{0pt}}{{4.5ex}}"
-    )
-
-
-def summed(one: lookup.Meeting) -> None:
-    """The first dimension of the output worked out."""
-    found, head, query, _ = one
-    parts = found.weights[head, query].astype(float) * found.v[head, :, 0]
-    st.latex(
-        rf"z_1 = \sum_j w_j v_{{j1}} = {sum_of(parts[~found.hidden[query]])} = {found.z[head, query, 0]:.2f}"
-    )
-
-
 def sum_of(terms: np.ndarray) -> str:
     """A sum in TeX: the largest terms, and the others in one."""
     shown = lookup.largest(terms, MOST_TERMS)
@@ -439,32 +198,268 @@ def sum_of(terms: np.ndarray) -> str:
     return " + ".join(written).replace("+ -", "- ")
 
 
-def remarks(one: lookup.Meeting) -> None:
-    """What is easily misread, and what a repeated word shows."""
-    found, head, query, _ = one
-    notes = [
-        "The model is untrained: who looks at whom is chance here, and a word is only a name for its random vector, so other "
-        "words in their places give the same numbers. The arithmetic is that of every transformer."
+# --- the stages -----------------------------------------------------------------------------
+
+Shown = tuple[str, Figure]  # a stage in one or two sentences with the numbers of its picture
+
+
+def embedded(one: Meeting) -> Shown:
+    found, width = one.found, one.found.x.shape[1]
+    where = "plus one that says" if found.place.any() else "and nothing that says"
+    panels = {
+        f"its own vector (× √{width})": found.token,
+        "its position": found.place,
+        "x": found.x,
+    }
+    marks = dict.fromkeys(panels, one.query)
+    return (
+        f"“{one.asks}” becomes {width} numbers: its own vector, the same wherever the word stands, "
+        f"{where} where it stands.",
+        vectors_picture(panels, found.words, marks=marks, signs="+=", **lesson.tall(345, 560)),
+    )
+
+
+def vectors(one: Meeting) -> Shown:
+    found, head, query, key = one
+    panels = {f"{name} = x·W_{name}": getattr(found, name)[head] for name in "qkv"}
+    marks = dict(zip(panels, (query, key, key), strict=True))
+    return (
+        f"Three matrices make three vectors of {found.d_head} numbers from each x: the query asks, "
+        "the key is compared with it, the value is handed over.",
+        vectors_picture(panels, found.words, marks=marks, **lesson.tall(345, 560)),
+    )
+
+
+def on_map(one: Meeting, stage: str, bars: Bars) -> Figure:
+    """Every query with every key, and bars for the chosen one."""
+    found, head, query, key = one
+    return map_picture(
+        getattr(found, stage)[head],
+        found.words,
+        bars,
+        stage=stage,
+        hidden=found.hidden,
+        query=query,
+        key=key,
+        **lesson.tall(345, 560),
+    )
+
+
+def scores(one: Meeting) -> Shown:
+    found, head, query, key = one
+    q, k, cell, width = found.q[head, query], found.k[head, key], one.cell(), found.d_head
+    shown = lookup.largest(cell.products, MOST_PRODUCTS)
+    labels = [f"{i + 1}:  {short(q[i])} × {short(k[i])}" for i in shown]
+    values = cell.products[shown].tolist()
+    if others := width - len(shown):
+        labels.append(f"the other {others}")
+        values.append(cell.score - sum(values))
+    labels.append("sum")
+    values.append(cell.score)
+    heading = f"q(“{one.asks}”) · k(“{one.offers}”), d_k = {width}"
+    return (
+        f"The score of “{one.asks}” for “{one.offers}” is the sum of "
+        f"{lesson.counted(width, 'product')}: {short(found.scores[head, query, key])}.",
+        on_map(
+            one, "scores", Bars(heading, labels, values, list(map(short, values)), len(values) - 1)
+        ),
+    )
+
+
+def scaled(one: Meeting) -> Shown:
+    found = one.found
+    before, after = (stage[one.head, one.query] for stage in (found.scores, found.scaled))
+    texts = [f"{short(b)} → {short(a)}" for b, a in zip(before, after, strict=True)]
+    heading = f"each score of “{one.asks}” × {found.scale:.3g}"
+    reach = f"the scores of “{one.asks}” reach over {np.ptp(after):.2f}"
+    return (
+        f"Nothing is divided here: {reach}."
+        if found.scale == 1
+        else f"Divided by √d_k = √{found.d_head}, {reach} instead of {np.ptp(before):.2f}. "
+        "Their order stays.",
+        on_map(
+            one,
+            "scaled",
+            Bars(heading, found.words, after.tolist(), texts, one.key, before.tolist()),
+        ),
+    )
+
+
+def masked(one: Meeting) -> Shown:
+    found, seen = one.found, int(one.seen.sum())
+    words = found.words
+    labels = [word if s else f"{word}: hidden" for word, s in zip(words, one.seen, strict=True)]
+    values = np.where(one.seen, found.scaled[one.head, one.query], np.nan).tolist()
+    heading = f"“{one.asks}” may see {seen} of {len(words)} keys"
+    return (
+        f"Nothing is hidden from “{one.asks}”: it sees all {seen} keys."
+        if seen == len(words)
+        else f"The causal mask hides the {lesson.counted(len(words) - seen, 'key')} after "
+        f"“{one.asks}”: a hugely negative number is added to the scores there.",
+        on_map(one, "masked", Bars(heading, labels, values, list(map(short, values)), one.key)),
+    )
+
+
+def softmax(one: Meeting) -> Shown:
+    words, weights, seen = one.found.words, one.weights, int(one.seen.sum())
+    cells = [one._replace(key=j).cell() for j in range(len(words))]
+    labels = [
+        f"{word}: {'hidden' if c.hidden else f'exp({short(c.scaled)}) = {number(c.power)}'}"
+        for word, c in zip(words, cells, strict=True)
     ]
-    if pair := lookup.twins(found.words):
-        first, second = pair
-        apart = np.abs(found.k[head, first] - found.k[head, second]).max()
-        same = f"“{found.words[first]}” stands at {first + 1} and {second + 1}, with one and the same vector"
-        if apart > lookup.ROUNDING:
-            notes.append(
-                f"{same}. Only the positions make its two keys differ, by up to {apart:.2f}."
+    texts = ["0" if c.hidden else f"{c.weight:.3f}" for c in cells]
+    values = np.where(one.seen, weights, np.nan).tolist()
+    heading = f"each divided by their sum, {number(cells[one.key].total)}"
+    even = f", where an even look would give {1 / seen:.0%}"
+    best = int(weights.argmax())
+    return (
+        f"“{one.asks}” gives {weights[best]:.0%} of its weight to “{words[best]}”"
+        f"{even if seen > 1 else ': it sees no other key'}. The row sums to {weights.sum():.3f}.",
+        on_map(one, "weights", Bars(heading, labels, values, texts, one.key)),
+    )
+
+
+def weighted_sum(one: Meeting) -> Shown:
+    found, head, query, _ = one
+    blend = lookup.blend(found, head, query)
+    figure = output_picture(
+        found.v[head],
+        one.weights,
+        found.z[head, query],
+        found.words,
+        ~one.seen,
+        flat=blend.points,
+        at_z=blend.z,
+        axes=blend.axes,
+        outline=blend.outline,
+        **lesson.tall(345, 560),
+    )
+    return (
+        f"z is a weighted mean of {lesson.counted(int(one.seen.sum()), 'value')}, so it lies in "
+        "their hull from whichever side one looks. Measured: between the smallest and the largest "
+        f"of them in {blend.inside} of {lesson.counted(found.d_head, 'dimension')}.",
+        figure,
+    )
+
+
+# stage -> what it is called on its button and in the link, and what it shows
+STAGES: dict[str, tuple[str, Callable[[Meeting], Shown]]] = {
+    "embed": ("embed", embedded),
+    "vectors": ("q, k, v", vectors),
+    "scores": ("scores", scores),
+    "scaled": ("× scale", scaled),
+    "masked": ("mask", masked),
+    "weights": ("softmax", softmax),
+    "z": ("weighted sum", weighted_sum),
+}
+STAGE = Knob(
+    "lookup_stage",
+    "Stage",
+    tuple(STAGES),
+    "weights",
+    "Follow the query, one step of the formula at a time.",
+    lambda name: STAGES[name][0],
+    most=7,
+)
+
+
+# --- in a model -----------------------------------------------------------------------------
+
+
+def in_a_model(words: Sequence[str]) -> None:
+    with lesson.row():
+        d_model = WIDTH.draw(width="content")
+        n_heads = HEADS.draw([n for n in HEADS.choices if d_model % n == 0], width="content")
+        head = HEAD.draw(range(1, n_heads + 1), width=200 if n_heads > 6 else "content") - 1
+        switches = [knob.draw() for knob in (SCALED, CAUSAL, PLACED)]
+        seed = NUMBERS.draw(width=150)
+        st.button(
+            "New numbers",
+            key="lookup_new",
+            icon=":material/casino:",
+            on_click=new_numbers,
+            help="Initialise the model from the next seed.",
+        )
+    with lesson.row():
+        query, key = (place(*about, words) for about in (QUERY, KEY))
+    with st.container(horizontal=True, vertical_alignment="center"):
+        stage = STAGE.draw(label_visibility="collapsed")
+        names = list(STAGES)
+        for label, step, end, kind, help in (
+            ("Back", -1, names[0], "secondary", "One stage back."),
+            ("Next", 1, names[-1], "primary", "The next stage."),
+        ):
+            st.button(
+                label,
+                key=f"lookup_{label.lower()}",
+                icon=f":material/arrow_{'back' if step < 0 else 'forward'}:",
+                on_click=go,
+                args=(step, stage),
+                disabled=stage == end,
+                shortcut=label[0],
+                type=kind,
+                help=help,
             )
-        else:
-            seen = ~found.hidden[query]
-            both = seen[first] and seen[second]
-            alike = (
-                f"; every query that sees both gives them the same weight, here {found.weights[head, query, first]:.3f}"
-                if both
-                else ""
-            )
-            notes.append(f"{same}. Without positions its two keys are equal too{alike}.")
-    for note in notes:
-        st.caption(note)
+    one = Meeting(lookup.look(words, d_model, n_heads, *switches, seed), head, query, key)
+    says, figure = STAGES[stage][1](one)
+    line = sentence_line(words, one.weights, ~one.seen, query)
+    st.html(
+        '<div style="display: flex; flex-wrap: wrap; gap: 0.2rem 1.2rem; align-items: center">'
+        f'{line}<div role="status" style="flex: 1 1 24rem">{explain(says)}</div></div>'
+    )
+    clicks = {"on_click": choose_cell} if stage in MAPS else {}
+    live_plot(figure, key="lookup_picture", **clicks)
+    arithmetic(one)
+    if stage == "z":
+        first = (one.weights.astype(float) * one.found.v[head, :, 0])[one.seen]
+        z = one.found.z[head, query, 0]
+        st.latex(rf"z_1 = \sum_j w_j v_{{j1}} = {sum_of(first)} = {z:.2f}")
+    remarks(one)
+    lesson.source(attention_spelled_out, SelfAttention.forward)
+
+
+def arithmetic(one: Meeting) -> None:
+    """The formula, and the chosen cell worked out."""
+    cell, scale = one.cell(), one.found.scale
+    root = r"\frac{q\,k^\top}{\sqrt{d_k}}" if scale != 1 else r"q\,k^\top"
+    lesson.formula(
+        rf"z = \mathrm{{softmax}}\left({root}\right) v:",
+        rf"q \cdot k = \sum_i q_i k_i = {sum_of(cell.products)} = {cell.score:.2f}",
+    )
+    above, below = (lesson.tex(number(value)) for value in (cell.power, cell.total))
+    power = rf"e^{{{cell.score:.2f} \times {scale:.3g}}} = e^{{{cell.scaled:.2f}}} = {above}"
+    st.latex(
+        (r"e^{-\infty} = 0" if cell.hidden else power)
+        + rf",\qquad \sum_{{\text{{keys}}}} e^{{…}} = {below},\qquad "
+        rf"\text{{weight}} = \frac{{{above}}}{{{below}}} = {cell.weight:.3f}\rule{{0pt}}{{4.5ex}}"
+    )
+
+
+def remarks(one: Meeting) -> None:
+    """What is easily misread, and what a repeated word shows."""
+    found = one.found
+    st.caption(
+        "The model is untrained: who looks at whom is chance here, and a word is only a name for "
+        "its random vector, so other words in their places give the same numbers. The arithmetic "
+        "is that of every transformer."
+    )
+    if (twins := lookup.twins(found.words)) is None:
+        return
+    first, second = twins
+    same = (
+        f"“{found.words[first]}” stands at {first + 1} and {second + 1}, with one and the same "
+        "vector"
+    )
+    apart = np.abs(found.k[one.head, first] - found.k[one.head, second]).max()
+    if apart > lookup.ROUNDING:
+        st.caption(f"{same}. Only the positions make its two keys differ, by up to {apart:.2f}.")
+        return
+    weight = (
+        f"; every query that sees both gives them the same weight, here {one.weights[first]:.3f}"
+        if one.seen[first] and one.seen[second]
+        else ""
+    )
+    st.caption(f"{same}. Without positions its two keys are equal too{weight}.")
 
 
 # --- by hand --------------------------------------------------------------------------------
@@ -475,7 +470,7 @@ def preset(angle: float, length: float) -> None:
 
 
 def by_hand() -> None:
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with lesson.row():
         count = COUNT.draw(width="content")
         names, prices = list(PRICES)[:count], tuple(map(float, list(PRICES.values())[:count]))
         angles = tuple(
@@ -488,7 +483,7 @@ def by_hand() -> None:
             ).draw(width=230)
             for i, name in enumerate(names)
         )
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with lesson.row():
         angle = ANGLE.draw(width=330)
         length = LENGTH.draw(width=330)
         for label, help, way in (
@@ -508,7 +503,7 @@ def by_hand() -> None:
                 args=way,
             )
     answer = lookup.ask(angles, prices, float(angle), float(length))
-    st.markdown(explain(answered(answer, names)), unsafe_allow_html=True)
+    lesson.say(answered(answer, names))
     figure = dictionary_picture(
         names,
         angles,
@@ -529,13 +524,13 @@ def by_hand() -> None:
         r"z = \mathrm{softmax}\left(\frac{q\,k^\top}{\sqrt{2}}\right) v",
         rf"= {products} = {answer.result:.2f}",
     )
-    scores = ", ".join(
+    fits = ", ".join(
         f"{name} {short(score)}" for name, score in zip(names, answer.scores, strict=True)
     )
     st.caption(
-        f"Scores, divided by √2: {scores}. A dictionary of Python answers with one value or says that the key is missing. "
-        "Softmax never says “not found”: with no match at all it returns the mean of all values, "
-        f"here {answer.mean:.2f}."
+        f"Scores, divided by √2: {fits}. A dictionary of Python answers with one value or says "
+        "that the key is missing. Softmax never says “not found”: with no match at all it returns "
+        f"the mean of all values, here {answer.mean:.2f}."
     )
     lesson.source(attention, attention_spelled_out)
 
@@ -547,12 +542,21 @@ def answered(answer: lookup.Answer, names: Sequence[str]) -> str:
     top, even = answer.weights[first], 1 / len(names)
     result = f"The answer is {answer.result:.2f}"
     if top < 1.4 * even:
-        return f"{result}, the mean of all values {answer.mean:.2f}: no key stands out (the best gets {top:.0%}, an even look is {even:.0%}), yet an answer comes."
+        return (
+            f"{result}, the mean of all values {answer.mean:.2f}: no key stands out (the best gets "
+            f"{top:.0%}, an even look is {even:.0%}), yet an answer comes."
+        )
     if answer.scores[first] <= 0:
-        return f"{result}: no key fits, all scores are 0 or below, yet {names[first]} gets {top:.0%} of the weight for being the least bad."
+        return (
+            f"{result}: no key fits, all scores are 0 or below, yet {names[first]} gets {top:.0%} "
+            "of the weight for being the least bad."
+        )
     if top > 0.9:
         return f"{result}: {names[first]} gets {top:.1%} of the weight, nearly as in a dictionary."
-    return f"{result}: a blend, mostly of {names[first]} ({top:.0%}) and {names[second]} ({answer.weights[second]:.0%})."
+    return (
+        f"{result}: a blend, mostly of {names[first]} ({top:.0%}) and {names[second]} "
+        f"({answer.weights[second]:.0%})."
+    )
 
 
 # --- learnt ---------------------------------------------------------------------------------
@@ -593,20 +597,26 @@ def learnt(frame: Frame) -> str:
     at = lookup.asked(tokens)
     others = ", ".join(f"“{tokens[i]}” {row[i]:.0%}" for i in range(1, len(tokens) - 2, 2))
     said = (
-        f"asked for “{tokens[-1]}”, its last block gives “{tokens[at]}” {row[at]:.0%} of the weight (the values in the row: {others}); "
-        f"it answers “{answer.tokens[0]}” with probability {answer.probabilities[0]:.2f}, {RIGHT_MARK + ' right' if answer.right else WRONG_MARK + ' wrong'}."
+        f"asked for “{tokens[-1]}”, its last block gives “{tokens[at]}” {row[at]:.0%} of the "
+        f"weight (the values in the row: {others}); it answers “{answer.tokens[0]}” with "
+        f"probability {answer.probabilities[0]:.2f}, "
+        f"{f'{RIGHT_MARK} right' if answer.right else f'{WRONG_MARK} wrong'}."
     )
     if first is not last:
-        said += f" In its first block each value looks at the letter before it with {lookup.tie(first.stages['weights'][0]):.0%} of its weight, on average."
+        said += (
+            " In its first block each value looks at the letter before it with "
+            f"{lookup.tie(first.stages['weights'][0]):.0%} of its weight, on average."
+        )
     return said
 
 
 lesson.begin(
     "lookup",
-    "Attention is a lookup: a query is compared with every key, and the answer is a blend of the values.",
+    "Attention is a lookup: a query is compared with every key, and the answer is a blend of the "
+    "values.",
 )
 with st.container(gap="xsmall"):
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with lesson.row():
         mode = MODE.draw(width="content")
         words = sentence() if mode == "in a model" else ()
     if problem := st.session_state.pop("lookup problem", None):
@@ -621,9 +631,10 @@ task = TASKS["recall"]()
 base = Spec(ModelConfig.for_task(task, n_heads=1), task, TrainConfig(steps=400))
 lesson.training(
     "lookup",
-    "A lookup that is learnt: pairs of a letter and a value, then one letter; answer with its value. Letter "
-    "and value are two tokens, so one block has to tie them together before another can look the value up. Does one block do? "
-    f"A guess among the four values of the row loses {lookup.loss_of_a_guess(task):.2f} at best.",
+    "A lookup that is learnt: pairs of a letter and a value, then one letter; answer with its "
+    "value. Letter and value are two tokens, so one block has to tie them together before another "
+    "can look the value up. Does one block do? A guess among the four values of the row loses "
+    f"{lookup.loss_of_a_guess(task):.2f} at best.",
     line_up(base, [(("n_layers", 1),)]),
     LEARNT,
     after=found_keys,

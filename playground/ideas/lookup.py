@@ -146,21 +146,40 @@ class Meeting(NamedTuple):
     query: int
     key: int
 
+    @property
+    def asks(self) -> str:
+        """The word whose query it is."""
+        return self.found.words[self.query]
+
+    @property
+    def offers(self) -> str:
+        """The word whose key it is."""
+        return self.found.words[self.key]
+
+    @property
+    def weights(self) -> np.ndarray:
+        """[key]: the weights of the query."""
+        return self.found.weights[self.head, self.query]
+
+    @property
+    def seen(self) -> np.ndarray:
+        """bool [key]: what the query may see."""
+        return ~self.found.hidden[self.query]
+
     def cell(self) -> Cell:
         """The arithmetic of their weight, from q and k on."""
-        found, head, query, key = self
-        q = found.q[head, query].astype(np.float64)
-        scaled = found.k[head].astype(np.float64) @ q * found.scale
-        powers = np.where(found.hidden[query], 0.0, np.exp(scaled))
-        products = q * found.k[head, key]
+        q = self.found.q[self.head, self.query].astype(np.float64)
+        scaled = self.found.k[self.head].astype(np.float64) @ q * self.found.scale
+        powers = np.where(self.seen, np.exp(scaled), 0.0)
+        products = q * self.found.k[self.head, self.key]
         return Cell(
             products,
             score=float(products.sum()),
-            scaled=float(scaled[key]),
-            hidden=bool(found.hidden[query, key]),
-            power=float(powers[key]),
+            scaled=float(scaled[self.key]),
+            hidden=not self.seen[self.key],
+            power=float(powers[self.key]),
             total=float(powers.sum()),
-            weight=float(powers[key] / powers.sum()),
+            weight=float(powers[self.key] / powers.sum()),
         )
 
 
@@ -191,8 +210,6 @@ class Blend:
     axes: tuple[str, str]
     outline: list[int]  # corners of the convex hull of the visible values, in order
     inside: int  # dimensions in which z is between the smallest and the largest visible value
-    out_by: float  # the most by which it is not, over all dimensions
-    total: float  # sum of the weights
 
 
 def blend(found: Look, head: int, query: int) -> Blend:
@@ -208,8 +225,6 @@ def blend(found: Look, head: int, query: int) -> Blend:
         axes,
         outline=[int(i) for i in np.flatnonzero(seen)[hull(points[seen])]],
         inside=int((out_by <= ROUNDING * np.abs(values).max()).sum()),
-        out_by=float(max(out_by.max(), 0)),
-        total=float(found.weights[head, query].astype(np.float64).sum()),
     )
 
 
