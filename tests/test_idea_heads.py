@@ -1,4 +1,4 @@
-"""Heads: the split, the divergence and the jobs against loops, switching off against the weights."""
+"""Heads: the split, divergence and jobs against loops, switching off against the weights."""
 
 import math
 

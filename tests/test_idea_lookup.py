@@ -1,4 +1,4 @@
-"""The lookup: every number on the page against the formula spelled out in loops, and its figures."""
+"""The lookup: every number on the page against the formula in loops, and its figures."""
 
 import itertools
 import json

@@ -142,7 +142,7 @@ def test_alibi_without_a_mask_cannot_tell_a_text_from_the_same_backwards():
 
 
 def test_each_output_goes_back_to_its_own_word():
-    """Under a causal mask the first word sees itself alone: its output is its own wherever it is first."""
+    """Under a causal mask the first word sees itself alone: its output is its own."""
     found = order.shuffled("none", "causal", SWAP)
     assert found.after[0] == pytest.approx(found.before[0], abs=1e-12)
     assert found.difference == np.abs(found.after - found.before).max()

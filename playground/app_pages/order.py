@@ -1,4 +1,4 @@
-"""Positions: five ways to tell the order, what a shuffle shows, and texts longer than the training."""
+"""Positions: five ways to tell the order, what a shuffle shows, texts longer than trained on."""
 
 import math
 from typing import NamedTuple

@@ -9,7 +9,6 @@ from core.tasks import TASKS
 from playground import lesson
 from playground.components import live_plot
 from playground.figures.scaling import scale_sweep, score_picture
-from playground.glossary import explain
 from playground.ideas import scaling
 from playground.lesson import Knob
 from playground.spec import Spec
@@ -65,21 +64,20 @@ LENGTH = Knob(
 
 def verdict(found: scaling.Scores, usual: scaling.Scores, even: float) -> str:
     """What the picture says, in one sentence; `usual` is the same under √d_k."""
-    scores = "scores" if found.scale == 1 else "scaled scores"
-    measured = f"The {scores} have a spread of {found.spread:.2f}"
+    measured = (
+        f"The {'scores' if found.scale == 1 else 'scaled scores'} have a spread of "
+        f"{found.spread:.2f}: the softmax"
+    )
     if found.largest > SATURATED:
         return (
-            f"{measured}: the softmax is saturated. On average one key gets {found.largest:.0%} of "
-            f"the weight; the gradient through it is {found.gradient:.2f}, under √d_k it is {usual.gradient:.2f}."
+            f"{measured} is saturated. On average one key gets {found.largest:.0%} of the weight; "
+            f"the gradient through it is {found.gradient:.2f}, under √d_k it is "
+            f"{usual.gradient:.2f}."
         )
-    if found.entropy > FLAT:
-        return (
-            f"{measured}: the softmax can hardly tell the keys apart. The largest weight is "
-            f"{found.largest:.2f} on average, an even look is {even:.2f}."
-        )
+    flat = found.entropy > FLAT
     return (
-        f"{measured}: the softmax chooses, and still learns. The largest weight is "
-        f"{found.largest:.2f} on average, an even look is {even:.2f}."
+        f"{measured} {'can hardly tell the keys apart' if flat else 'chooses, and still learns'}. "
+        f"The largest weight is {found.largest:.2f} on average, an even look is {even:.2f}."
     )
 
 
@@ -87,31 +85,37 @@ def limits(init: str, d_head: int, length: int, n_heads: int) -> str:
     """Whether the famous claim holds for this choice, measured."""
     without = scaling.scores(d_head, n_heads, "none", init, length)
     if without.largest > SATURATED:
-        return f"**The claim holds here.** Undivided, the spread is {without.unscaled:.1f} and the softmax is saturated from the first step."
-    return (
-        f"**The claim does not hold here.** Even undivided, the spread is only {without.unscaled:.2g}"
-        + (
-            f", not √{d_head} = {d_head**0.5:.1f}: under the `{init}` initialisation q and k are smaller than unit variance."
-            if init != "xavier"
-            else ": so narrow a head sums up too few products."
+        return (
+            f"**The claim holds here.** Undivided, the spread is {without.unscaled:.1f} and the "
+            "softmax is saturated from the first step."
         )
+    reason = (
+        f", not √{d_head} = {d_head**0.5:.1f}: under the `{init}` initialisation q and k are "
+        "smaller than unit variance."
+        if init != "xavier"
+        else ": so narrow a head sums up too few products."
+    )
+    return (
+        "**The claim does not hold here.** Even undivided, the spread is only "
+        f"{without.unscaled:.2g}{reason}"
     )
 
 
 lesson.begin(
     "scaling",
-    "Dividing the scores by √d_k is the difference between a model that trains and one that dies at initialisation.",
+    "Dividing the scores by √d_k is the difference between a model that trains and one that dies "
+    "at initialisation.",
 )
-with st.container(horizontal=True, vertical_alignment="bottom"):
+with lesson.row():
     scale = SCALE.draw(width=340)
     init = INIT.draw(width=270)
     n_heads = HEADS.draw(width=210)
-with st.container(horizontal=True, vertical_alignment="bottom"):
+with lesson.row():
     d_head = WIDTH.draw(scaling.widths(n_heads))
     length = LENGTH.draw()
 
 found, usual = (scaling.scores(d_head, n_heads, s, init, length) for s in (scale, "sqrt_d_head"))
-st.markdown(explain(verdict(found, usual, 1 / length)), unsafe_allow_html=True)
+lesson.say(verdict(found, usual, 1 / length))
 live_plot(
     score_picture(
         found.values, found.weights, found.spread, found.theory, projector=lesson.projector()
@@ -119,8 +123,10 @@ live_plot(
     key="scaling_picture",
 )
 lesson.formula(
-    r"\mathrm{Var}(q_i) = \mathrm{Var}(k_i) = 1 \;\Rightarrow\; \mathrm{Var}(q \cdot k) = \sum_{i=1}^{d_k} \mathrm{Var}(q_i k_i) = d_k,",
-    rf"\sqrt{{d_k}} = {d_head**0.5:.2f},\quad \text{{measured spread of }} q\cdot k = {found.unscaled:.2f},\quad \times\,{found.scale:.3g} = {found.spread:.2f}",
+    r"\mathrm{Var}(q_i) = \mathrm{Var}(k_i) = 1 \;\Rightarrow\; \mathrm{Var}(q \cdot k) = "
+    r"\sum_{i=1}^{d_k} \mathrm{Var}(q_i k_i) = d_k,",
+    rf"\sqrt{{d_k}} = {d_head**0.5:.2f},\quad \text{{measured spread of }} q\cdot k = "
+    rf"{found.unscaled:.2f},\quad \times\,{found.scale:.3g} = {found.spread:.2f}",
 )
 st.markdown(limits(init, d_head, length, n_heads))
 
@@ -142,9 +148,9 @@ figure = scale_sweep(
 live_plot(figure, key="scaling_sweep")
 st.caption(
     ("With one head √d_model is √d_k: their lines are one. " if n_heads == 1 else "")
-    + "Spread of the scaled scores; the others are means over all queries. The entropy of the weights is "
-    "a share of its maximum: 1 is an even look. The gradient is the length of the softmax's Jacobian: 0 "
-    "when one key has all the weight."
+    + "Spread of the scaled scores; the others are means over all queries. The entropy of the "
+    "weights is a share of its maximum: 1 is an even look. The gradient is the length of the "
+    "softmax's Jacobian: 0 when one key has all the weight."
 )
 lesson.source(attention_spelled_out)
 
@@ -156,10 +162,9 @@ base = Spec(
 )
 lesson.training(
     "scaling",
-    f"The same model at d_k = 128 (one head, `{init}`, pre-norm), with and without. Which one learns to "
-    "reverse ten symbols? Then choose "
-    + ("`xavier`" if init == "gpt2" else "`gpt2`")
-    + " above, and train again.",
+    f"The same model at d_k = 128 (one head, `{init}`, pre-norm), with and without. Which one "
+    "learns to reverse ten symbols? Then choose "
+    f"{'`xavier`' if init == 'gpt2' else '`gpt2`'} above, and train again.",
     line_up(base, [(("scale", "none"),)]),
     ["divided by √d_k", "not divided"],
 )

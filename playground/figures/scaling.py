@@ -1,4 +1,4 @@
-"""Figures of the page about √d_k: how the scores spread, and what every scale does at every width."""
+"""Figures of the page about √d_k: how scores spread, what every scale does at every width."""
 
 import math
 from collections.abc import Mapping, Sequence
