@@ -16,8 +16,8 @@ from typing import Any
 from core.tasks import TASKS
 from playground.comparison import MAX_SEEDS
 from playground.series import Series, steps_to
-from playground.spec import KNOBS, MODEL_KNOBS, TRAINING_KNOBS, Spec, read_value
-from playground.variants import MAX_VARIANTS, LineUp, Variant, decode, encode
+from playground.spec import KNOBS, Changes, Spec, read_value, within
+from playground.variants import MAX_VARIANTS, LineUp, Variant, encode
 from playground.view import View
 
 FILE = Path(__file__).with_name("scenarios.toml")
@@ -228,9 +228,10 @@ def _scenario(key: str, table: dict[str, Any]) -> Scenario:
     for entry in TEXTS:
         if not isinstance(table[entry], str) or not table[entry].strip():
             raise ValueError(f"{entry}={table[entry]!r}: expected a text")
-    base = _base(table.get("base", {}))
+    base = within("base", lambda: plain().changed(_changes(table.get("base", {}))))
     variants = tuple(
-        (name, _variant(base, name, text)) for name, text in _table(table, "variants").items()
+        (name, within(f"variants: {name}", lambda knobs=knobs: _variant(base, knobs)))
+        for name, knobs in _table(table, "variants").items()
     )
     names = (table["name"], *(name for name, _ in variants))
     if len(set(names)) < len(names) or set(names) & set(REFERENCES):
@@ -280,16 +281,16 @@ def _expect(table: Mapping[str, Any], needed: Iterable[str], optional: Iterable[
         )
 
 
-def _base(knobs: Mapping[str, Any]) -> Spec:
-    """The defaults, but for these knobs of task, model and training."""
+def _changes(knobs: Any) -> Changes:
+    """The knobs of a table. TOML has no word for nothing, so a text may stand for any value."""
+    if not isinstance(knobs, dict):
+        raise ValueError(f'{knobs!r}: expected a table, like {{ scale = "none" }}')
     if strange := [name for name in knobs if name not in KNOBS or name == "seed"]:
-        raise ValueError(f"base: {strange[0]}: no knob of a scenario")
-    # TOML has no word for nothing, so a text may stand for any value.
-    knobs = {n: read_value(n, v) if isinstance(v, str) else v for n, v in knobs.items()}
-    # The task alone first: the others are knobs of that one.
-    rest = {n: v for n, v in knobs.items() if n in MODEL_KNOBS or n in TRAINING_KNOBS}
-    of_task = [(name, value) for name, value in knobs.items() if name not in rest]
-    return plain().changed((*of_task, *rest.items()))
+        raise ValueError(f"{strange[0]}: no knob of a scenario")
+    return tuple(
+        (name, read_value(name, value) if isinstance(value, str) else value)
+        for name, value in knobs.items()
+    )
 
 
 @cache
@@ -298,14 +299,10 @@ def plain() -> Spec:
     return Spec.of(TASKS["reverse"]())
 
 
-def _variant(base: Spec, name: str, text: Any) -> Variant:
-    """As in a link of the Compare page, `scale=none` or `norm=pre,lr=0.01`; one variant."""
-    changes = decode(text) if isinstance(text, str) else ()
-    if len(changes) != 1:
-        raise ValueError(f"variants: {name}={text!r}: expected one variant, like scale=none")
-    variant = Variant.of(base, base.changed(changes[0]))
+def _variant(base: Spec, knobs: Any) -> Variant:
+    variant = Variant.of(base, base.changed(_changes(knobs)))
     if not variant.changes:
-        raise ValueError(f"variants: {name}={text!r}: it is the base itself")
+        raise ValueError(f"{knobs}: it is the base itself")
     return variant
 
 
@@ -313,10 +310,8 @@ def _outcome(name: str, entry: Any, names: Sequence[str]) -> Outcome:
     if not isinstance(entry, dict):
         raise ValueError(f"outcomes: {name}={entry!r}: expected a table")
     _expect(entry, ("say",), ("when",))
-    try:
-        when = tuple(_condition(item, names) for item in entry.get("when", ()))
-    except ValueError as error:
-        raise ValueError(f"outcomes: {name}: {error}") from None
+    conditions = entry.get("when", ())
+    when = within(f"outcomes: {name}", lambda: tuple(_condition(c, names) for c in conditions))
     return Outcome(name, " ".join(entry["say"].split()), when)
 
 

@@ -48,9 +48,9 @@ def read_value(name: str, text: str) -> Any:
     """The value that a text stands for.
 
     Raises:
-        ValueError: says what a text for this knob may be.
+        ValueError: names the knob, the text and what it may be.
     """
-    return from_text(KNOBS[name], text)
+    return within(f"{name}={text!r}", lambda: from_text(KNOBS[name], text))
 
 
 # --- what decides a run ---------------------------------------------------------------------

@@ -6,12 +6,21 @@ differs from its base.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from core.device import Device, choose_device
 from playground.limits import check_limits
-from playground.spec import KNOBS, Changes, Spec, changes_text, read_value, unknown, value_text
+from playground.spec import (
+    KNOBS,
+    Changes,
+    Spec,
+    changes_text,
+    read_value,
+    unknown,
+    value_text,
+    within,
+)
 
 MAX_VARIANTS = 5
 MAX_LINK = 1000  # characters
@@ -216,8 +225,6 @@ def _parse(part: str, place: int) -> Changes:
             raise ValueError(f"variant {place}: {name}: {unknown(name)}")
         if name in changes:
             raise ValueError(f"variant {place}: {name} is given twice")
-        try:
-            changes[name] = read_value(name, text)
-        except ValueError as error:
-            raise ValueError(f"variant {place}: {name}={text!r}: {error}") from None
+        read = partial(read_value, name, text)
+        changes[name] = within(f"variant {place}", read)
     return tuple(changes.items())

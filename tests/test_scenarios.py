@@ -30,7 +30,7 @@ watch = "The loss."
 why = "Because."
 base = { task = "copy", length = 3, d_model = 8, n_heads = 1, n_layers = 1, batch_size = 4, steps = 50 }
 name = "base"
-variants = { other = "scale=none" }
+variants.other = { scale = "none" }
 seeds = 1
 expected = "same"
 [tiny.outcomes.worse]
@@ -184,9 +184,10 @@ def test_a_table_is_all_that_a_scenario_takes():
         ("length = 3", "length = 300", ["length=300", "at most 64"]),
         ("n_heads = 1", "n_heads = 3", ["n_heads=3", "d_model=8"]),
         ("length = 3", "length = 3, seed = 1", ["base", "seed"]),
-        ('"scale=none"', '"scale=half"', ["scale='half'"]),
-        ('"scale=none"', '"scale=sqrt_d_head"', ["base itself"]),
-        ('"scale=none"', '"scale=none;norm=pre"', ["one variant"]),
+        ('scale = "none"', 'scale = "half"', ["variants: other", "scale='half'"]),
+        ('scale = "none"', 'scale = "√d_k"', ["base itself"]),
+        ('scale = "none"', "seed = 1", ["variants: other", "seed"]),
+        ('{ scale = "none" }', '"scale=none"', ["variants: other", "expected a table"]),
         ('name = "base"', 'name = "other"', ["must differ"]),
         ("seeds = 1", "seeds = 11", ["seeds=11"]),
         ('expected = "same"', 'expected = "better"', ["expected=better"]),

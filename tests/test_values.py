@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from core.__main__ import _parser
 from core.knobs import as_text, from_text, kinds_of
 from playground.controls import EVERY
-from playground.scenarios import _base
+from playground.scenarios import _changes, plain
 from playground.spec import KNOBS, MODEL_KNOBS, TASK_KNOBS, TRAINING_KNOBS
 from playground.variants import decode
 
@@ -31,7 +31,7 @@ def in_a_scenario(name: str, value):
     """The base of a scenario with this value, or that it does not fit the other knobs."""
     knobs = {"task": TASK_OF.get(name, "reverse"), name: value}
     try:
-        return _base(knobs)
+        return plain().changed(_changes(knobs))
     except ValueError:
         return "refused"
 
