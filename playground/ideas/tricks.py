@@ -206,7 +206,8 @@ def gradient_sizes(d_model: int) -> Float[Tensor, " n"]:
     drawn = torch.Generator().manual_seed(0)
     batch = task.batch("decoder", EXAMPLES, drawn)
     loss = cross_entropy(model(*batch.inputs, trace=trace), batch.targets)
-    found = torch.autograd.grad(loss, list(trace.seen.values()))
+    each = list(dict.fromkeys(trace.seen.values()))  # the stream between two blocks has two names
+    found = torch.autograd.grad(loss, each)
     values = torch.cat([gradient.flatten() for gradient in found])
     values = values[values != 0].abs()
     return values[torch.randint(len(values), (SAMPLE,), generator=drawn)]
