@@ -9,6 +9,7 @@ from playground import controls
 from playground.components import live_plot
 from playground.figures import Band, attention_side_by_side, comparison_chart, results_bars
 from playground.frames import Attention, Frame
+from playground.knob import Knob
 from playground.panels import (
     IN_WORDS,
     STAGES,
@@ -25,10 +26,10 @@ TARGET_SHARE = 0.5  # of the blind guess: the loss whose first step the table na
 WIDTH = 1000  # pixels in a window of usual width
 
 
-def offered(base: Spec) -> dict[str, controls.Field]:
-    """The knobs of which a variant may change one, with more than one value to offer."""
-    mine = controls.MODEL | controls.TRAINING
-    return {key: field for key, field in mine.items() if field.choices}
+def offered() -> dict[str, Knob]:
+    """The knobs of which a variant may change one."""
+    knobs = controls.MODEL | controls.TRAINING
+    return {key: knob for key, knob in knobs.items() if not isinstance(knob.choices, range)}
 
 
 def draw(series: tuple[Series, ...], lineup: LineUp, projector: bool) -> None:

@@ -5,7 +5,7 @@ string, so the link in the address bar is the page. Limits that only the browser
 checked again here: a link can hold anything.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import Field as Item
 from dataclasses import dataclass
 from functools import partial
@@ -19,11 +19,11 @@ from core.knobs import as_text, from_text
 from core.tasks import TASKS, Task
 from core.tasks.base import cut
 from playground import own_text
+from playground.knob import Knob, forget_notes, note
 from playground.pages import IDEAS
 from playground.spec import KNOBS, MODEL_KNOBS, TASK_KNOBS, TRAINING_KNOBS, Spec
 
 MAX_HEADS = 16
-MOST_BUTTONS = 6  # choices that fit into a row of buttons; more make a slider
 
 TITLES = {
     "task": "Task",
@@ -89,115 +89,40 @@ MORE_TRAINING = (
 )
 
 
-@dataclass(frozen=True)
-class Field:
-    """One knob: its key in the link, the dataclass field behind it, and what is offered."""
-
-    key: str
-    item: Item
-    choices: tuple[Any, ...] | None  # None: any whole number between low and high
-
-    @property
-    def name(self) -> str:
-        return self.item.name
-
-    @property
-    def default(self) -> Any:
-        return self.item.default
-
-    @property
-    def help(self) -> str:
-        return self.item.metadata["help"]
-
-    @property
-    def title(self) -> str:
-        return TITLES.get(self.name, self.name)
-
-    def label(self, value: Any) -> str:
-        return as_text(self.item, value)
-
-    def read(self, text: str) -> Any:
-        """The value that a link's text stands for.
-
-        Raises:
-            ValueError: the text is none of the offered values.
-        """
-        try:
-            return self.check(from_text(self.item, text))
-        except ValueError:
-            raise ValueError(self._rule()) from None
-
-    @property
-    def between(self) -> tuple[Any, Any] | None:
-        """The smallest and the largest number offered, where others between them do as well."""
-        if self.name not in OFFERED or self.name == "n_heads":
-            return None
-        numbers = [choice for choice in self.choices if choice is not None]
-        return min(numbers), max(numbers)
-
-    @property
-    def range(self) -> tuple[int, int]:
-        """The smallest and the largest whole number, where there are no choices."""
-        return self.item.metadata["low"], self.item.metadata["high"]
-
-    def check(self, value: Any) -> Any:
-        """The value, if this knob can be turned to it.
-
-        Raises:
-            ValueError: says which values it takes.
-        """
-        if self.choices is None:
-            low, high = self.range
-        elif value in self.choices:
-            return value
-        elif self.between is None or value is None:
-            raise ValueError(self._rule())
-        else:
-            low, high = self.between
-        if not low <= value <= high:
-            raise ValueError(self._rule())
-        return value
-
-    def _rule(self) -> str:
-        if self.choices is None:
-            return "choose a whole number from {} to {}".format(*self.range)
-        offered = ", ".join(self.label(choice) for choice in self.choices)
-        return f"choose one of {offered}" + (", or a number between them" if self.between else "")
-
-
-def _fields(items: Mapping[str, Item], prefix: str = "") -> dict[str, Field]:
+def _knobs(items: Mapping[str, Item], task: str = "") -> dict[str, Knob]:
+    prefix = f"{task}_" if task else ""
     return {
-        prefix + name: Field(prefix + name, item, _choices(item, of_task=bool(prefix)))
+        prefix + name: Knob(
+            prefix + name,
+            TITLES.get(name, name),
+            _choices(item, of_task=bool(task)),
+            item.default,
+            item.metadata["help"],
+            partial(as_text, item),
+            parse=partial(from_text, item),
+            between=not task and name in OFFERED and name != "n_heads",
+        )
         for name, item in items.items()
     }
 
 
-def _choices(item: Item, of_task: bool) -> tuple[Any, ...] | None:
+def _choices(item: Item, of_task: bool) -> Sequence[Any]:
     if choices := item.metadata["choices"]:
         return tuple(choices)
     if isinstance(item.default, bool):
         return (False, True)
-    choices = None if of_task else OFFERED.get(item.name)
-    return choices and _with(choices, item.default)
+    if choices := None if of_task else OFFERED.get(item.name):
+        return tuple(sorted({*choices, item.default}, key=lambda n: (n is not None, n)))
+    return range(item.metadata["low"], item.metadata["high"] + 1)
 
 
-def _with(choices: Sequence[Any], value: Any) -> tuple[Any, ...]:
-    """The numbers offered, and the one in use, which may come from a link or a file."""
-    if value in choices:
-        return tuple(choices)
-    return tuple(sorted({*choices, value}, key=lambda n: (n is not None, n)))
-
-
-MODEL = _fields(MODEL_KNOBS)
-TRAINING = _fields(TRAINING_KNOBS)
-OF_TASK = {name: _fields(items, f"{name}_") for name, items in TASK_KNOBS.items()}
-TASK = Field("task", KNOBS["task"], tuple(TASKS))
-EVERY = (
-    {"task": TASK}
-    | MODEL
-    | TRAINING
-    | {k: f for group in OF_TASK.values() for k, f in group.items()}
-)
+MODEL = _knobs(MODEL_KNOBS)
+TRAINING = _knobs(TRAINING_KNOBS)
+OF_TASK = {name: _knobs(items, name) for name, items in TASK_KNOBS.items()}
+TASK = _knobs({"task": KNOBS["task"]})["task"]
+EVERY = {"task": TASK} | MODEL | TRAINING
+for of_one in OF_TASK.values():
+    EVERY |= of_one
 # Keys of widgets that are bound to the link but are no knobs of a run.
 OTHER_KEYS = {
     "variants",
@@ -228,25 +153,30 @@ class Choice:
 # --- a link is checked once, when it is opened ----------------------------------------------
 
 
-def check_link() -> list[str]:
-    """What the link held that it may not hold, and what is used instead.
+def check_link() -> None:
+    """Note what the link holds that it may not hold, and use something else instead.
 
-    A widget replaces an impossible value silently; this says so. Checked once a session, before
-    the first widget is drawn.
+    Once a session, before the first widget is drawn: also of knobs that are not on the page.
     """
-    if "replaced" not in st.session_state:
-        st.session_state.overruled = {}
-        st.session_state.replaced = list(_replaced())
+    if "overruled" not in st.session_state:
+        for key in st.query_params:
+            if key in EVERY:
+                EVERY[key].check_link()
+            elif key not in OTHER_KEYS and key.partition("_")[0] not in IDEAS:
+                meant = [name for name in EVERY if name.endswith(f"_{key}")]
+                near = f" (did you mean {' or '.join(meant)}?)" if meant else ""
+                note(f"`{cut(key)}` is not a knob of this page: ignored{near}")
+        keys = EVERY.keys() & st.session_state.keys()
+        st.session_state.overruled = {key: st.session_state[key] for key in keys}
     for key, value in st.session_state.overruled.items():
         st.session_state[key] = value
-    return st.session_state.replaced
 
 
 def _overrule() -> None:
     """Run once more where a widget has made its own sense of an impossible value: 1.5 -> 1."""
     wrong = {
         key: value
-        for key, value in st.session_state.pop("overruled", {}).items()
+        for key, value in st.session_state.overruled.items()
         if st.session_state.get(key, value) != value
     }
     st.session_state.overruled = wrong
@@ -254,52 +184,8 @@ def _overrule() -> None:
         st.rerun()
 
 
-def _replaced() -> Iterator[str]:
-    for key in st.query_params:
-        field, texts = EVERY.get(key), st.query_params.get_all(key)
-        if key in OTHER_KEYS or key.partition("_")[0] in IDEAS:
-            continue
-        if field is None:
-            meant = [name for name in EVERY if name.endswith(f"_{key}")]
-            near = f" (did you mean {' or '.join(meant)}?)" if meant else ""
-            yield f"`{cut(key)}` is not a knob of this page: ignored{near}"
-            continue
-        try:
-            value = field.read(texts[0])
-            if texts[0] != _of_widget(field, value):
-                st.session_state.overruled[key] = value
-            problem = f"` is given {len(texts)} times" if len(texts) > 1 else ""
-        except ValueError as error:
-            problem = f"={cut(texts[0])}`: {error}"
-        if problem:
-            st.session_state.overruled[key] = field.default
-            yield f"`{key}{problem}; the default {field.label(field.default)} is used"
-    if (heads := _present("n_heads")) not in (legal := heads_offered()):
-        st.session_state.n_heads = nearest(legal, heads)
-        yield f"`n_heads={heads}`: {why_heads()}; {st.session_state.n_heads} is used"
-    if (warmup := _present("warmup")) not in (legal := warmups_offered()):
-        st.session_state.warmup = nearest(legal, warmup)
-        yield f"`warmup={warmup}` must be below steps; {st.session_state.warmup} is used"
-    task, architecture = TASKS[_present("task")], _present("architecture")
-    if architecture not in task.architectures:
-        st.session_state.architecture = task.architectures[0]
-        yield f"`architecture={architecture}`: {why_not(task, architecture)}; {task.architectures[0]} is used"
-
-
-def _of_widget(field: Field, value: Any) -> str:
-    """The one spelling that the widget itself reads in a link, which may hold another."""
-    return str(value).lower() if isinstance(value, bool) else field.label(value)
-
-
 def _present(key: str) -> Any:
-    """A knob's value, even before its widget exists: from the state, the link, or the default."""
-    field = EVERY[key]
-    try:
-        return (
-            st.session_state[key] if key in st.session_state else field.read(st.query_params[key])
-        )
-    except (KeyError, ValueError):
-        return field.default
+    return EVERY[key].present()
 
 
 # --- knobs that limit one another -----------------------------------------------------------
@@ -322,78 +208,18 @@ def why_not(task: type[Task], architecture: str) -> str:
 
 
 def warmups_offered() -> list[int]:
-    steps = _present("steps")
-    return [n for n in _with(OFFERED["warmup"], _present("warmup")) if n < steps]
-
-
-def nearest(legal: list[int], wish: int) -> int:
-    return min(legal, key=lambda n: (abs(n - wish), n))
-
-
-def _fit_heads() -> None:
-    if (heads := _present("n_heads")) not in (legal := heads_offered()):
-        st.session_state.n_heads = nearest(legal, heads)
-        st.toast(f"n_heads {heads} → {st.session_state.n_heads}: {why_heads()}")
-
-
-def _fit_warmup() -> None:
-    if (warmup := _present("warmup")) not in (legal := warmups_offered()):
-        st.session_state.warmup = nearest(legal, warmup)
-        st.toast(f"warmup {warmup} → {st.session_state.warmup}: it must be below the steps")
+    """Those below the steps; the one in use may come from a link or a file."""
+    offered = {*TRAINING["warmup"].choices, _present("warmup")}
+    return sorted(n for n in offered if n < _present("steps"))
 
 
 def _new_task() -> None:
-    """Another task: an example of the old one means nothing, and the architecture must fit."""
+    """Another task: an example of the old one means nothing."""
+    forget_notes()
     st.session_state.probe = ""
-    architecture, task = _present("architecture"), TASKS[_present("task")]
-    if architecture not in task.architectures:
-        st.session_state.architecture = task.architectures[0]
-        st.toast(
-            f"architecture {architecture} → {task.architectures[0]}: {why_not(task, architecture)}"
-        )
-
-
-AFTER: dict[str, Callable[[], None]] = {
-    "d_model": _fit_heads,
-    "position": _fit_heads,
-    "steps": _fit_warmup,
-}
 
 
 # --- widgets --------------------------------------------------------------------------------
-
-
-def knob(field: Field, choices: Sequence[Any] | None = None) -> Any:
-    """Draw one knob, bound to the link: a switch, a row of buttons, a slider or a number."""
-    if choices is None and field.choices is not None:
-        choices = _with(field.choices, _present(field.key)) if field.between else field.choices
-    common = {
-        "label": field.title,
-        "key": field.key,
-        "help": field.help,
-        "bind": "query-params",
-        "on_change": AFTER.get(field.name, "rerun"),
-    }
-    if choices is None:
-        low, high = field.range
-        return st.number_input(min_value=low, max_value=high, value=field.default, step=1, **common)
-    if choices == (False, True):
-        return st.toggle(value=field.default, **common)
-    if len(choices) == 1:
-        st.caption(f"{field.title}: {field.label(choices[0])}, the only choice here")
-        return choices[0]
-    default = field.default if field.default in choices else nearest(choices, field.default)
-    # For a row of buttons None means that no button is pressed.
-    if len(choices) <= MOST_BUTTONS and None not in choices:
-        return st.segmented_control(
-            options=choices,
-            default=default,
-            required=True,
-            format_func=field.label,
-            width="stretch",
-            **common,
-        )
-    return st.select_slider(options=choices, value=default, format_func=field.label, **common)
 
 
 def draw(device: Device) -> Choice:
@@ -416,21 +242,25 @@ def draw(device: Device) -> Choice:
     with st.container(key="first_knobs", gap="small"):
         model = {}
         for name in FIRST:
-            model[name] = _draw_model(name)
+            limits = (heads_offered(), why_heads()) if name == "n_heads" else ()
+            model[name] = MODEL[name].draw(*limits, width="stretch")
             if name == "mask" and model["mask"] == "window":
-                model["window"] = knob(MODEL["window"])
+                model["window"] = MODEL["window"].draw()
     training = {}
     if _lacks_text():
         st.session_state.more_task = True  # that is where it can be added
     with st.expander("More: the task", key="more_task", bind="query-params"):
         task_values = _draw_task(task_class)
     with st.expander("More: the model", key="more_model", bind="query-params"):
-        model["architecture"] = knob(MODEL["architecture"], task_class.architectures)
-        model |= {name: knob(MODEL[name]) for name in MORE_MODEL}
+        why = why_not(task_class, _present("architecture"))
+        model["architecture"] = MODEL["architecture"].draw(
+            task_class.architectures, why, width="stretch"
+        )
+        model |= {name: MODEL[name].draw(width="stretch") for name in MORE_MODEL}
     with st.expander("More: the training", key="more_training", bind="query-params"):
         for name in MORE_TRAINING:
             training[name] = _draw_training(name, device)
-    training["seed"] = knob(TRAINING["seed"])
+    training["seed"] = TRAINING["seed"].draw()
     st.button(
         "Back to the defaults",
         key="defaults",
@@ -450,23 +280,23 @@ def draw(device: Device) -> Choice:
     return Choice(spec)
 
 
-def _draw_model(name: str) -> Any:
-    return knob(MODEL[name], heads_offered() if name == "n_heads" else None)
-
-
 def _draw_training(name: str, device: Device) -> Any:
+    limits = ()
     if name == "warmup":
-        return knob(TRAINING[name], warmups_offered())
-    if name != "precision":
-        return knob(TRAINING[name])
-    for precision, refusal in device.refusals:
-        if refusal:
-            st.caption(f"{precision} is not offered: {refusal}")
-    return knob(TRAINING[name], device.precisions)
+        limits = warmups_offered(), "it must be below the steps"
+    elif name == "precision":
+        limits = device.precisions, f"not on {device.words}"
+        for precision, refusal in device.refusals:
+            if refusal:
+                st.caption(f"{precision} is not offered: {refusal}")
+    return TRAINING[name].draw(*limits, width="stretch")
 
 
 def _draw_task(task_class: type[Task]) -> dict[str, Any]:
-    values = {field.name: knob(field) for field in OF_TASK[task_class.name].values()}
+    values = {
+        key.removeprefix(f"{task_class.name}_"): knob.draw(width="stretch")
+        for key, knob in OF_TASK[task_class.name].items()
+    }
     if values.get("source") == "own":
         values["text"] = own_text.draw(partial(task_class, **values))
     return values
@@ -493,8 +323,9 @@ def knobs_of(spec: Spec) -> dict[str, Any]:
         try:
             EVERY[key].check(value)
         except ValueError as error:
-            said = f"{EVERY[key].name}={EVERY[key].label(value)}"
-            raise ValueError(f"{said}: no knob says this; {error}") from None
+            raise ValueError(
+                f"{key}={EVERY[key].show(value)}: no knob says this; {error}"
+            ) from None
     return values
 
 
@@ -506,14 +337,17 @@ def turn_to(spec: Spec) -> None:
     Raises:
         ValueError: no knob says this; nothing has been turned then.
     """
-    for key, value in knobs_of(spec).items():
+    values = knobs_of(spec)
+    forget_notes()
+    for key, value in values.items():
         st.session_state[key] = value
     st.session_state.probe = spec.probe or ""
 
 
 def back_to_defaults() -> None:
     """Every knob, and the example, back to where it was at first."""
-    for field in EVERY.values():
-        if field.key in st.session_state:
-            st.session_state[field.key] = field.default
+    forget_notes()
+    for key, knob in EVERY.items():
+        if key in st.session_state:
+            st.session_state[key] = knob.default
     st.session_state.probe = ""

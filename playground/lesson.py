@@ -4,7 +4,7 @@ import html
 import inspect
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,11 +12,12 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core.train import Trainer
-from playground import compare_panels, controls, transport
+from playground import compare_panels, transport
 from playground.comparison import Comparison
 from playground.components import live_plot
 from playground.figures import comparison_chart
 from playground.glossary import explain
+from playground.knob import Knob
 from playground.pages import IDEAS
 from playground.panels import references
 from playground.series import Series, any_live
@@ -28,7 +29,6 @@ from playground.visitor import start_runs
 POLL = 0.5  # seconds between two looks at the runs
 SEEDS = 3  # of a contrast that is taken to the Compare page
 PATIENCE = 5.0  # seconds to wait for the weights of a run that rests
-MOST_BUTTONS = 6  # choices that usually fit into a row of buttons
 ROOT = Path(__file__).resolve().parents[1]
 
 Found = TypeVar("Found")
@@ -41,7 +41,6 @@ def begin(name: str, claim: str) -> None:
         '<p data-claim style="font-size: 1.1rem; border-left: 0.3rem solid var(--st-primary-color, #0072b2); '
         f'padding-left: 0.7rem; margin: 0"><b>It is said:</b> {html.escape(claim)}</p>'
     )
-    st.session_state["lesson notes"] = st.container()
 
 
 def projector() -> bool:
@@ -60,81 +59,6 @@ def tex(number: str) -> str:
 
 
 # --- knobs ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Knob:
-    """One choice on a page, kept in its link.
-
-    The key begins with the name of the page, `scaling_d_k`; the link holds what `show` says, so
-    that changes old links.
-    """
-
-    key: str
-    title: str
-    choices: Sequence[Any]
-    default: Any
-    help: str
-    show: Callable[[Any], str] = str
-    on_change: Callable[[], None] | None = None
-    most: int = MOST_BUTTONS  # choices that fit into a row of buttons; more make a slider
-
-    def draw(self, choices: Sequence[Any] | None = None, **style: Any) -> Any:
-        """Draw it and read it off.
-
-        Args:
-            choices: those that are possible now, where another knob limits this one; the nearest
-                takes the place of one that is not.
-            style: `width`, `label_visibility` … of the widget.
-        """
-        offered = list(self.choices if choices is None else choices)
-        self._check_link(offered)
-        default = self.default if self.default in offered else _nearest(offered, self.default)
-        if (state := st.session_state.get(self.key, default)) not in offered:
-            nearest = _nearest(offered, state)
-            st.session_state[self.key] = nearest
-            st.toast(
-                f"{self.title} {self.show(state)} → {self.show(nearest)}, to fit the other choices"
-            )
-        common = {
-            "label": self.title,
-            "key": self.key,
-            "help": self.help,
-            "bind": "query-params",
-            "on_change": self.on_change or "rerun",
-        } | style
-        if all(isinstance(choice, bool) for choice in offered):  # 0 and 1 are no switch
-            return st.toggle(value=default, **common)
-        if len(offered) <= self.most:
-            return st.segmented_control(
-                options=offered, default=default, required=True, format_func=self._shown, **common
-            )
-        return st.select_slider(options=offered, value=default, format_func=self._shown, **common)
-
-    def _shown(self, choice: Any) -> str:
-        """What a choice is called; a name that comes back from the browser stays what it is."""
-        return self.show(choice) if choice in self.choices else str(choice)
-
-    def _check_link(self, offered: Sequence[Any]) -> None:
-        """Say what a link asked of this knob in vain; the widget itself would be silent."""
-        if self.key in st.session_state or self.key not in st.query_params:
-            return
-        text, words = st.query_params[self.key], [self.show(choice) for choice in offered]
-        if text in words:
-            return
-        alike = {word.lower(): choice for word, choice in zip(words, offered, strict=True)}
-        if text.lower() in alike:
-            st.session_state[self.key] = alike[text.lower()]
-            return
-        st.session_state[self.key] = self.default
-        st.session_state["lesson notes"].warning(
-            f"`{self.key}={text}`: choose one of {', '.join(words)}; "
-            f"the default {self.show(self.default)} is used."
-        )
-
-
-def _nearest(offered: Sequence[Any], wish: Any) -> Any:
-    return offered[0] if isinstance(wish, str) else controls.nearest(offered, wish)
 
 
 def row() -> DeltaGenerator:

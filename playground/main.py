@@ -6,6 +6,7 @@ import streamlit as st
 
 from playground import controls
 from playground.components.cookie import remember_visitor
+from playground.knob import show_notes
 from playground.pages import IDEAS, INSTRUMENTS, About
 from playground.visitor import bench, history_mode, say_history_problem
 
@@ -39,7 +40,7 @@ PROJECTOR = "html { font-size: clamp(17px, 1.4vw, 26px); }"
 
 # Before the navigation: it would make the sign of the page the icon, and fetch that from the internet.
 st.set_page_config("Transformer playground", page_icon=ICON, layout="wide")
-replaced = controls.check_link()
+controls.check_link()
 page = st.navigation(PAGES, position="top")
 uses_knobs = page.url_path in USE_KNOBS
 st.set_page_config(initial_sidebar_state="auto" if uses_knobs else "collapsed")
@@ -56,11 +57,7 @@ with switches:
     )
 with st.sidebar:
     st.session_state.choice = controls.draw(bench().device)
-first = st.session_state.setdefault("first_choice", st.session_state.choice)
-if replaced and st.session_state.choice == first:
-    st.warning(
-        "Not everything in this link could be used. " + " ".join(f"{note}." for note in replaced)
-    )
+show_notes(page.url_path)
 if history_mode() == "visitor":
     remember_visitor()
 say_history_problem()

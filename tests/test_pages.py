@@ -62,10 +62,10 @@ def test_the_code_page_shows_every_file_of_the_core_that_it_lists():
 def turn(test: AppTest, key: str) -> None:
     """Set one knob to a neighbour of its value."""
     widget = widgets(test)[key]
-    if key in controls.EVERY and controls.EVERY[key].choices is not None:
-        field = controls.EVERY[key]
-        offered = [c for c in field.choices if field.label(c) in getattr(widget, "options", ())]
-        offered = offered or list(field.choices)
+    if key in controls.EVERY and not isinstance(controls.EVERY[key].choices, range):
+        knob = controls.EVERY[key]
+        offered = [c for c in knob.choices if knob.show(c) in getattr(widget, "options", ())]
+        offered = offered or list(knob.choices)
         at = offered.index(widget.value)
         widget.set_value(offered[at + 1 if at + 1 < len(offered) else at - 1])
     else:
@@ -284,7 +284,7 @@ def test_values_of_a_link_that_do_not_fit_together_are_named_and_the_nearest_use
 def test_a_warmup_as_long_as_the_run_is_named_and_replaced():
     """TRN-02"""
     test = opened(steps="50", warmup="100")
-    assert "`warmup=100` must be below steps" in texts(test.warning)
+    assert "`warmup=100`: it must be below the steps" in texts(test.warning)
     assert test.session_state.choice.spec.training.warmup == 30
 
 
@@ -293,7 +293,7 @@ def test_fewer_steps_shorten_the_warmup_and_say_so():
     test = opened(warmup="100")
     fine(test.select_slider(key="steps").set_value(50).run())
     assert test.session_state.choice.spec.training.warmup == 30
-    assert "warmup 100 → 30" in texts(test.toast)
+    assert "Warmup steps 100 → 30" in texts(test.toast)
 
 
 def test_the_note_about_a_link_goes_when_a_knob_is_turned():
@@ -323,7 +323,7 @@ def test_a_knob_with_one_choice_left_shows_it_and_raises_nothing():
         from playground import controls
 
         for key in ("n_heads", "warmup", "precision"):
-            st.session_state.got = controls.knob(controls.EVERY[key], [controls.EVERY[key].default])
+            st.session_state.got = controls.EVERY[key].draw([controls.EVERY[key].default])
 
     test = fine(AppTest.from_function(page).run())
     assert "the only choice here" in texts(test.caption)

@@ -18,7 +18,8 @@ from playground.figures.block import (
 )
 from playground.glossary import explain
 from playground.ideas import block
-from playground.lesson import Knob, choose
+from playground.knob import Knob
+from playground.lesson import choose
 from playground.series import Series
 from playground.spec import Spec
 from playground.variants import line_up

@@ -25,8 +25,8 @@ def ask(base: Spec) -> None:
 
 def add(base: Spec) -> None:
     """One more variant: a knob of the base set to another value."""
-    field = controls.EVERY[st.session_state.new_field]
-    written = f"{field.name}={field.label(st.session_state.new_value)}"
+    knob = controls.EVERY[st.session_state.new_field]
+    written = f"{knob.key}={knob.show(st.session_state.new_value)}"
     st.session_state.variants = ";".join(filter(None, [st.session_state.variants, written]))
 
 
@@ -42,12 +42,12 @@ def questions(base: Spec) -> LineUp:
     )
     with st.expander("Variants of your own"):
         names, values, button = st.columns([2, 2, 1], vertical_alignment="bottom")
-        fields = compare_panels.offered(base)
+        fields = compare_panels.offered()
         name = names.selectbox(
             "Knob", list(fields), key="new_field", format_func=lambda key: fields[key].title
         )
         values.selectbox(
-            "Value", fields[name].choices, key="new_value", format_func=fields[name].label
+            "Value", fields[name].choices, key="new_value", format_func=fields[name].show
         )
         button.button("Add", key="add", on_click=add, args=(base,), width="stretch")
         st.text_input(

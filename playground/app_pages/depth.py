@@ -18,7 +18,8 @@ from playground.figures.depth import (
 from playground.figures.style import scientific
 from playground.glossary import explain
 from playground.ideas import depth
-from playground.lesson import Knob, choose, counted
+from playground.knob import Knob
+from playground.lesson import choose, counted
 from playground.series import Series
 from playground.spec import Spec
 from playground.variants import line_up

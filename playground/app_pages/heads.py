@@ -14,7 +14,7 @@ from playground.figures import attention_maps
 from playground.figures.heads import diversity_chart, head_table, split_picture
 from playground.frames import Frame
 from playground.ideas import heads
-from playground.lesson import Knob
+from playground.knob import Knob
 from playground.panels import frame_at
 from playground.series import Series
 from playground.spec import Spec
@@ -87,7 +87,7 @@ def look(frames: tuple[Frame, ...], spec: Spec, view: View | None) -> None:
         maps[0].key_tokens,
         hidden=maps[0].hidden,
         titles=names,
-        selected=st.session_state.heads_which - 1,
+        selected=WHICH.present() - 1,
         columns=spec.model.n_heads,
         width=MAPS_WIDTH,
         height=min(MAP_ROW, MAPS_WIDTH // spec.model.n_heads + 25) * len(found) + 80,

@@ -26,7 +26,7 @@ from playground.frames import Frame
 from playground.glossary import explain
 from playground.ideas import lookup
 from playground.ideas.lookup import Meeting
-from playground.lesson import Knob
+from playground.knob import Knob
 from playground.panels import layer_title
 from playground.series import Series
 from playground.spec import Spec

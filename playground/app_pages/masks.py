@@ -22,7 +22,8 @@ from playground.figures.masks import (
 )
 from playground.glossary import explain
 from playground.ideas import masks
-from playground.lesson import Knob, choose, counted
+from playground.knob import Knob
+from playground.lesson import choose, counted
 from playground.series import Series
 from playground.spec import Spec
 from playground.variants import line_up

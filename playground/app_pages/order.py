@@ -22,7 +22,7 @@ from playground.figures.order import (
 )
 from playground.figures.style import Figure
 from playground.ideas import order
-from playground.lesson import Knob
+from playground.knob import Knob
 from playground.series import Series
 from playground.spec import Spec
 from playground.variants import line_up

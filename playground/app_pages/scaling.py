@@ -10,7 +10,7 @@ from playground import lesson
 from playground.components import live_plot
 from playground.figures.scaling import scale_sweep, score_picture
 from playground.ideas import scaling
-from playground.lesson import Knob
+from playground.knob import Knob
 from playground.spec import Spec
 from playground.variants import line_up
 

@@ -23,7 +23,8 @@ from playground.figures.tricks import (
 )
 from playground.glossary import explain
 from playground.ideas import tricks
-from playground.lesson import Knob, choose
+from playground.knob import Knob
+from playground.lesson import choose
 from playground.panels import references
 from playground.runs import RUNS
 from playground.series import Series
