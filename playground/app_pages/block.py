@@ -16,7 +16,6 @@ from playground.figures.block import (
     length_picture,
     share_text,
 )
-from playground.glossary import explain
 from playground.ideas import block
 from playground.knob import Knob
 from playground.lesson import choose
@@ -68,7 +67,7 @@ VOCABULARY = Knob(
     "How many different tokens there are; 50,257 in GPT-2.",
 )
 KNOBS = (WIDTH, FACTOR, LAYERS, LENGTH, VOCABULARY)
-PLACES = Knob("block_tokens", "Tokens", (4, 6, 8, 12, 16), 8, "How many tokens stand in the row.")
+TOKENS = Knob("block_tokens", "Tokens", (4, 6, 8, 12, 16), 8, "How many tokens stand in the row.")
 ORDER = Knob(
     "block_order",
     "Another order",
@@ -98,7 +97,7 @@ def preset(sizes: tuple[int, ...]) -> None:
         st.session_state[knob.key] = value
 
 
-def verdict(parameters: dict[str, int], flops: dict[str, int]) -> str:
+def about_costs(parameters: dict[str, int], flops: dict[str, int]) -> str:
     """Where the parameters and the operations are, in two sentences."""
     n, work = sum(parameters.values()), sum(flops.values())
     ffn, attention = parameters["feed-forward"], flops["projections"] + flops["products"]
@@ -139,7 +138,7 @@ def columns_of(rows: dict[str, dict[str, str]]) -> dict[str, list[str]]:
     return {"": list(rows)} | {column: [row[column] for row in rows.values()] for column in first}
 
 
-def outcome(series: tuple[Series, ...]) -> None:
+def results(series: tuple[Series, ...]) -> None:
     """Parameters, and accuracy on examples that training never drew; in the end in a sentence."""
     rows, right = {}, []
     for line, name in zip(series, RUNS, strict=True):
@@ -196,7 +195,7 @@ config = block.model_config(width, factor, layers, vocabulary, length)
 costs = block.costs(config, length)
 parameters = {part: cost.parameters for part, cost in costs.items()}
 flops = {part: cost.flops for part, cost in costs.items()}
-st.markdown(explain(verdict(parameters, flops)), unsafe_allow_html=True)
+lesson.say(about_costs(parameters, flops))
 live_plot(cost_picture(parameters, flops, **lesson.tall(320, 370)), key="block_picture")
 d, hidden = config.d_model, config.d_hidden
 lesson.formula(
@@ -262,11 +261,11 @@ st.markdown(
     "Random tokens go through the real sub-layers. Change one token: which outputs move? Then put "
     "the tokens into another order: do the outputs only change places?"
 )
-places, order = choose(PLACES, ORDER)
-mixings = block.mixing(places, order)
+n_tokens, order = choose(TOKENS, ORDER)
+mixings = block.mixing(n_tokens, order)
 influences = {name: mixing.influence for name, mixing in mixings.items()}
 live_plot(influence_maps(influences, **lesson.tall(360, 430)), key="block_influence")
-show_order(mixings, places)
+show_order(mixings, n_tokens)
 st.caption(
     "The order test alone does not tell the two apart: attention without a mask and without "
     "positions passes it as well. Only the change of a single token does: in the feed-forward it "
@@ -310,6 +309,6 @@ lesson.training(
     "has seen. Is it the same on every task?",
     line_up(base, [(("ffn", False),), (("ffn", False), ("n_layers", 3))]),
     RUNS,
-    after=outcome,
+    after=results,
 )
 lesson.onwards("block")

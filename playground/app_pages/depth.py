@@ -16,7 +16,6 @@ from playground.figures.depth import (
     wiring_picture,
 )
 from playground.figures.style import scientific
-from playground.glossary import explain
 from playground.ideas import depth
 from playground.knob import Knob
 from playground.lesson import choose, counted
@@ -181,8 +180,8 @@ def what_it_does(on: depth.Flow, off: depth.Flow, norm: str) -> str:
     if lost:
         reason = "" if norm == "none" else ": LayerNorm restores sizes, on the way back too"
         return (
-            f"**Here it is not the gradient's size.** {both}{reason}. But {lost_too}, and no norm "
-            "brings back what is lost. Each attention takes weighted means over the places. Added "
+            f"**Here it is not the gradient's size.** {both}{reason}. But {lost_too}, and no "
+            "norm brings back what is lost. Each attention takes weighted means over the places. Added "
             "to the stream, they leave it what it knew; in its place, block after block, only the "
             "mean survives."
         )
@@ -269,7 +268,7 @@ n_layers, residual, norm, init = choose(LAYERS, RESIDUAL, NORM, INIT)
 
 flows = {kind: depth.flow(n_layers, kind, norm, init) for kind in (True, False)}
 found = flows[residual]
-st.markdown(explain(about_flow(found, residual, norm)), unsafe_allow_html=True)
+lesson.say(about_flow(found, residual, norm))
 height = lesson.tall(450, 450)
 left, right = st.columns([1, 3.4], gap="small")
 with left:

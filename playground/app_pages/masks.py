@@ -20,7 +20,6 @@ from playground.figures.masks import (
     row_picture,
     window_chart,
 )
-from playground.glossary import explain
 from playground.ideas import masks
 from playground.knob import Knob
 from playground.lesson import choose, counted
@@ -125,7 +124,7 @@ def undo() -> None:
     st.session_state[EDITS] = st.session_state[EDITS][:-1] or [{}]
 
 
-def forget() -> None:
+def undo_all() -> None:
     st.session_state[EDITS] = [{}]
 
 
@@ -145,7 +144,7 @@ def clicked(seen: masks.Cells):
 # --- sentences --------------------------------------------------------------------------------
 
 
-def verdict(found: masks.Reach, seen: np.ndarray, window: int | None, n_layers: int) -> str:
+def about_mask(found: masks.Reach, seen: np.ndarray, window: int | None, n_layers: int) -> str:
     """What the picture says, from its gradients."""
     reached, count = found.reached, len(seen)
     pairs, later = count * (count - 1) // 2, int(np.triu(reached, 1).sum())
@@ -243,7 +242,7 @@ seen, found = np.array(cells), masks.reach(cells, n_layers, padding)
 names = masks.TASK.decode(masks.tokens(length, padding))
 regular = kind == "window" and not by_hand and not padding
 
-verdict_place, picture_place = st.empty(), st.container()
+about_place, picture_place = st.empty(), st.container()
 with lesson.row():
     query = QUERY.draw(places, width=330)
     key = KEY.draw(places, width=330)
@@ -275,13 +274,12 @@ with lesson.row():
         "Undo all",
         key="masks_undo_all",
         type="tertiary",
-        on_click=forget,
+        on_click=undo_all,
         disabled=not edits(),
         help="Back to the mask as its rule says. What is drawn by hand is not in the link.",
     )
-verdict_place.markdown(
-    explain(verdict(found, seen, window if regular else None, n_layers)), unsafe_allow_html=True
-)
+with about_place:
+    lesson.say(about_mask(found, seen, window if regular else None, n_layers))
 with picture_place:
     live_plot(
         mask_picture(
@@ -319,7 +317,7 @@ live_plot(
     ),
     key="masks_row",
 )
-st.markdown(explain(about_row(found, seen, query)), unsafe_allow_html=True)
+lesson.say(about_row(found, seen, query))
 st.caption(
     f"Head 1 of block 1. For −∞ the code adds {masks.HIDDEN_SCORE:.2g}, half of the most negative "
     "float32: far enough for a weight of exactly 0, and a finite number, so that a row in which "
@@ -397,18 +395,19 @@ ACCURACIES = {
 
 def after(series: tuple[Series, ...]) -> None:
     """Accuracy with the right answer in view, and without it."""
-    last = [line.views[0].frames[-1:] for line in series]
-    shares = [(f[0].teacher_forced, f[0].free_running) if f else (None, None) for f in last]
+    views = [line.views[0] for line in series]
+    last = [view.frames[-1] if view.frames else None for view in views]
+    shares = [(f.teacher_forced, f.free_running) if f else (None, None) for f in last]
     with st.container(horizontal=True):
         for label, pair in zip(LINES, shares, strict=True):
             for (what, about), value in zip(ACCURACIES.items(), pair, strict=True):
                 shown = "–" if value is None else f"{value:.0%}"
                 st.metric(f"{label}: right, {what}", shown, help=about, border=True)
-    if all(line.views[0].status is Status.DONE for line in series) and None not in shares[1]:
-        st.markdown(explain(outcome(*shares[1])), unsafe_allow_html=True)
+    if all(view.status is Status.DONE for view in views) and None not in shares[1]:
+        lesson.say(about_no_mask(*shares[1]))
 
 
-def outcome(forced: float, free: float) -> str:
+def about_no_mask(forced: float, free: float) -> str:
     """What became of the model without a mask."""
     said = (
         f"Without a mask {forced:.0%} are right while the answer is in view, and {free:.0%} when "

@@ -21,7 +21,6 @@ from playground.figures.tricks import (
     time_picture,
     tying_picture,
 )
-from playground.glossary import explain
 from playground.ideas import tricks
 from playground.knob import Knob
 from playground.lesson import choose
@@ -150,22 +149,23 @@ def train(
     which: str,
     question: str,
     base: Spec,
-    wishes: Sequence[tuple[str, Changes]],
+    variants: Sequence[tuple[str, Changes]],
     first: str,
     after: Callable[[dict[str, Series]], None] | None = None,
     *,
     conclude: Callable[[dict[str, float], float], str],
 ) -> None:
-    """The training at the end: the base, and of the wishes those that can run and differ from it.
+    """The training at the end: the base, and of the variants those that can run and differ from it.
 
     Args:
         after: draws more, from the runs by name.
-        conclude: says what came out, from the losses by name and the loss of a blind guess.
+        conclude: says what came out, from the losses by name and the loss of the best guess
+            without reading the input.
     """
-    changes = [change for _, change in wishes]
+    changes = [change for _, change in variants]
     found = line_up(base, changes)
     runs = {frozenset(variant.changes) for variant in found.variants}
-    names = [first, *(name for name, change in wishes if frozenset(change) in runs)]
+    names = [first, *(name for name, change in variants if frozenset(change) in runs)]
 
     def below(series: tuple[Series, ...]) -> None:
         runs = dict(zip(names, series, strict=False))
@@ -223,7 +223,7 @@ def warmup() -> None:
         said = f"The learning rate rises from {rates[0]:.2g} to {peak:g} over {length} of "
         said += f"{steps} steps"
     said += f", and then falls to {rates[-1]:.2g}." if decay == "cosine" else ", and then stays."
-    st.markdown(explain(said), unsafe_allow_html=True)
+    lesson.say(said)
     flat_name, mine_name = "post-norm, from the first step", "post-norm, this schedule"
     pre_name = "pre-norm, from the first step"
     lines = {flat_name: tricks.schedule(flat)}
@@ -287,7 +287,7 @@ def clipping() -> None:
             f"The gradients of the untrained model are at most {longest:.2g} long: clipping at "
             f"{clip:g} leaves them as they are."
         )
-    st.markdown(explain(said), unsafe_allow_html=True)
+    lesson.say(said)
     picture(clip_picture(clip, found.before, found.after, **lesson.tall(330, 430)))
     lesson.formula(
         r"g \leftarrow g\cdot\min\!\left(1,\; \frac{c}{\lVert g\rVert}\right),",
