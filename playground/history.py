@@ -11,6 +11,7 @@ import math
 import os
 import sqlite3
 import sys
+import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterator
@@ -18,8 +19,10 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import numpy as np
+from platformdirs import user_data_path
 
 from core.train import Change
 from playground.frames import Attention, Frame
@@ -35,6 +38,8 @@ MAX_LABEL = 120  # characters
 SCHEMA = 1
 WAIT = 10.0  # seconds that a call waits for another one's transaction
 FOLDER = "PLAYGROUND_DATA"
+# What is kept of an attention picture beside its weights.
+ABOUT = ("name", "query_tokens", "key_tokens", "entropy", "largest", "spread", "theory")
 EVERYONE = ""  # the owner in single-user mode: sees all
 
 Answer = TypeVar("Answer")
@@ -56,6 +61,7 @@ CREATE TABLE IF NOT EXISTS runs (
 CREATE INDEX IF NOT EXISTS runs_of_owner ON runs (owner, id);
 """
 _COLUMNS = "id, created, label, spec, changes, result, curve, validation, picture IS NOT NULL"
+_SETTING_ASIDE = threading.Lock()
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
@@ -83,7 +89,7 @@ class Entry:
     id: int
     created: float  # seconds since 1970
     label: str
-    spec: dict[str, Any]  # as the run began; `load_spec` builds it again
+    spec: dict[str, Any]  # as the run began; `Spec.from_dict` builds it again
     changes: tuple[Change, ...]  # knobs turned while it ran
     result: Result
     steps: np.ndarray
@@ -110,16 +116,10 @@ def data_folder() -> Path:
     """
     if chosen := os.environ.get(FOLDER):
         return Path(chosen).expanduser()
-    if sys.platform == "win32":
-        local = os.environ.get("LOCALAPPDATA")
-        base = Path(local) if local else Path.home() / "AppData" / "Local"
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Application Support"
-    else:
-        # The XDG specification: a relative path is to be ignored.
-        wish = Path(os.environ.get("XDG_DATA_HOME", ""))
-        base = wish if wish.is_absolute() else Path.home() / ".local" / "share"
-    return base / "transformer-playground"
+    folder = user_data_path("transformer-playground", appauthor=False)
+    if not folder.is_absolute():
+        raise RuntimeError("there is no home folder")
+    return folder
 
 
 class History:
@@ -203,18 +203,6 @@ class History:
             return _unpack_picture(packed)
         except (ValueError, KeyError, TypeError, OSError, zipfile.BadZipFile) as error:
             raise ValueError(f"the picture of run {id} cannot be read: {error}") from error
-
-    def load_spec(self, owner: str, id: int, text: str | None = None) -> Spec:
-        """What the run began with.
-
-        Args:
-            text: the text of a run on a text of one's own, which is not kept.
-
-        Raises:
-            ValueError: this visitor has no such run, the text is missing or another one, or this
-                version has other knobs.
-        """
-        return Spec.from_dict(self.get(owner, id).spec, text)
 
     def rename(self, owner: str, id: int, label: str) -> None:
         """Give a run another name.
@@ -305,19 +293,15 @@ class History:
 
     def _set_aside(self, error: sqlite3.Error) -> None:
         """Give a damaged file another name, unless another thread or server has done so."""
-        with _alone(self.path.with_name(self.path.name + ".lock")):
+        with _SETTING_ASIDE:
             try:
                 self._transaction(_check)
                 return  # a good one is here already
             except sqlite3.DatabaseError as still:
                 if not _is_damage(still):
                     raise
-            stamp = time.strftime("%Y%m%d-%H%M%S")
-            place = self.path.with_name(f"{self.path.stem}.damaged-{stamp}{self.path.suffix}")
-            aside, number = place, 1
-            while aside.exists():
-                number += 1
-                aside = place.with_stem(f"{place.stem}-{number}")
+            stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:8]}"
+            aside = self.path.with_name(f"{self.path.stem}.damaged-{stamp}{self.path.suffix}")
             for ending in ("", "-wal", "-shm"):
                 with suppress(FileNotFoundError):
                     os.replace(f"{self.path}{ending}", f"{aside}{ending}")
@@ -359,25 +343,6 @@ def _immediate(db: sqlite3.Connection) -> Iterator[None]:
             db.execute("ROLLBACK")
         raise
     db.execute("COMMIT")
-
-
-@contextmanager
-def _alone(lock: Path, stale: float = WAIT) -> Iterator[None]:
-    """Only one thread of one server at a time; a lock that a crash left is taken over."""
-    end = time.monotonic() + stale
-    while True:
-        try:
-            lock.mkdir()
-            break
-        except FileExistsError:
-            if time.monotonic() > end:
-                break
-            time.sleep(0.02)
-    try:
-        yield
-    finally:
-        with suppress(FileNotFoundError):
-            lock.rmdir()
 
 
 def _mine(owner: str) -> tuple[str, tuple[str, ...]]:
@@ -474,18 +439,7 @@ def _pack_picture(frame: Frame) -> bytes | None:
 
 
 def _zip(step: int, shown: list[Attention]) -> bytes:
-    about = [
-        {
-            "name": a.name,
-            "query_tokens": a.query_tokens,
-            "key_tokens": a.key_tokens,
-            "entropy": a.entropy,
-            "largest": a.largest,
-            "spread": a.spread,
-            "theory": a.theory,
-        }
-        for a in shown
-    ]
+    about = [{name: getattr(layer, name) for name in ABOUT} for layer in shown]
     words = json.dumps({"step": step, "layers": about}).encode()
     arrays = {"about": np.frombuffer(words, np.uint8)}
     for i, attention in enumerate(shown):

@@ -112,7 +112,7 @@ def test_the_run_history_is_found_again(tmp_path):
         np.testing.assert_array_equal(entry.loss, np.float32(was["loss"]))
         np.testing.assert_array_equal(entry.val_loss, np.float32(was["val_loss"]))
         own = was["spec"]["task"].get("source") == "own"
-        spec = history.load_spec(EVERYONE, entry.id, OWN_TEXT if own else None)
+        spec = Spec.from_dict(entry.spec, OWN_TEXT if own else None)
         assert held(spec) == was["spec"]
         shown = history.picture(EVERYONE, entry.id).attention
         sums = {name: float(attention.stages["weights"].sum()) for name, attention in shown.items()}

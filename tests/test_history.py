@@ -8,7 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import platformdirs
 import pytest
+from platformdirs import windows
+from platformdirs.macos import MacOS
+from platformdirs.unix import Unix
 
 from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
@@ -63,6 +67,10 @@ def labels(history, owner="anna") -> list[str]:
     return [entry.label for entry in history.list(owner)]
 
 
+def loaded(history, owner, id, text=None) -> Spec:
+    return Spec.from_dict(history.get(owner, id).spec, text)
+
+
 def damage(path):
     path.write_bytes(b"no database at all" * 500)
 
@@ -84,7 +92,7 @@ def test_a_run_comes_back_as_it_was(history):
     assert entry.result.final_loss == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
     assert entry.result.accuracy == pytest.approx(view.val_accuracy[-1])
     assert entry.result.seconds == 1.5
-    assert history.load_spec("anna", entry.id) == replace(SPEC, probe="012")
+    assert loaded(history, "anna", entry.id) == replace(SPEC, probe="012")
 
 
 def test_a_run_that_was_never_measured_has_no_numbers(history):
@@ -140,16 +148,16 @@ def test_a_text_of_ones_own_is_kept_by_its_hash(history, path):
     for file in path.parent.iterdir():
         assert b"private letter" not in file.read_bytes()
     with pytest.raises(ValueError, match="hand in the text"):
-        history.load_spec("anna", number)
+        loaded(history, "anna", number)
     with pytest.raises(ValueError, match="SHA-256 differs"):
-        history.load_spec("anna", number, text=text.upper())
-    assert history.load_spec("anna", number, text=text) == spec
+        loaded(history, "anna", number, text=text.upper())
+    assert loaded(history, "anna", number, text=text) == spec
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_every_task_can_be_loaded_back(history, task):
     spec = Spec(ModelConfig.for_task(TASKS[task]()), TASKS[task](), TrainConfig(clip=None))
-    assert history.load_spec("anna", history.add("anna", "x", spec, view_of(spec))) == spec
+    assert loaded(history, "anna", history.add("anna", "x", spec, view_of(spec))) == spec
 
 
 def test_a_knob_that_this_version_lacks_is_named(history, path):
@@ -159,7 +167,7 @@ def test_a_knob_that_this_version_lacks_is_named(history, path):
     db.close()
     assert len(history.list("anna")) == 1
     with pytest.raises(ValueError, match="temper"):
-        history.load_spec("anna", number)
+        loaded(history, "anna", number)
 
 
 # --- whose ----------------------------------------------------------------------------------
@@ -171,7 +179,6 @@ def test_each_visitor_sees_and_touches_only_their_own(history):
     for forbidden in (
         lambda: history.get("anna", berts),
         lambda: history.picture("anna", berts),
-        lambda: history.load_spec("anna", berts),
         lambda: history.rename("anna", berts, "mine"),
         lambda: history.delete("anna", berts),
     ):
@@ -349,35 +356,34 @@ def test_two_servers_share_the_file(history, path):
 # --- where ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("system", "environment", "expected"),
-    [
-        ("linux", {"PLAYGROUND_DATA": "/data/here"}, "/data/here"),
-        ("win32", {"PLAYGROUND_DATA": "/data/here"}, "/data/here"),
-        ("linux", {"XDG_DATA_HOME": "/xdg"}, "/xdg/transformer-playground"),
-        ("linux", {"XDG_DATA_HOME": "relative"}, "/home/a/.local/share/transformer-playground"),
-        ("linux", {}, "/home/a/.local/share/transformer-playground"),
-        ("darwin", {}, "/home/a/Library/Application Support/transformer-playground"),
-        ("win32", {"LOCALAPPDATA": "/local"}, "/local/transformer-playground"),
-        ("win32", {}, "/home/a/AppData/Local/transformer-playground"),
-    ],
-)
-def test_the_folder_is_where_the_system_keeps_such_data(monkeypatch, system, environment, expected):
+def without_settings(monkeypatch, **environment: str) -> None:
     for name in ("PLAYGROUND_DATA", "XDG_DATA_HOME", "LOCALAPPDATA"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(sys, "platform", system)
-    monkeypatch.setattr(Path, "home", lambda: Path("/home/a"))
+
+
+@pytest.mark.parametrize(
+    ("system", "environment", "expected"),
+    [
+        (Unix, {"PLAYGROUND_DATA": "/data/here"}, "/data/here"),
+        (windows.Windows, {"PLAYGROUND_DATA": "/data/here"}, "/data/here"),
+        (Unix, {"XDG_DATA_HOME": "/xdg"}, "/xdg/transformer-playground"),
+        (Unix, {"XDG_DATA_HOME": "relative"}, "/home/a/.local/share/transformer-playground"),
+        (Unix, {}, "/home/a/.local/share/transformer-playground"),
+        (MacOS, {}, "/home/a/Library/Application Support/transformer-playground"),
+        (windows.Windows, {"LOCALAPPDATA": "/local"}, "/local/transformer-playground"),
+    ],
+)
+def test_the_folder_is_where_the_system_keeps_such_data(monkeypatch, system, environment, expected):
+    without_settings(monkeypatch, HOME="/home/a", **environment)
+    monkeypatch.setattr(platformdirs, "PlatformDirs", system)
+    monkeypatch.setattr(windows, "get_win_folder", windows.get_win_folder_from_env_vars)
     assert data_folder() == Path(expected)
 
 
 def test_without_a_home_folder_the_message_says_what_to_set(monkeypatch):
-    def homeless():
-        raise RuntimeError("Could not determine home directory.")
-
-    for name in ("PLAYGROUND_DATA", "XDG_DATA_HOME", "LOCALAPPDATA"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(Path, "home", homeless)
+    without_settings(monkeypatch)
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
     with pytest.raises(HistoryUnavailable, match="PLAYGROUND_DATA"):
         History().list("anna")

@@ -113,7 +113,7 @@ def show_in_playground(chosen: list[Entry]) -> None:
 
 
 def load(entry: Entry) -> str:
-    spec = MEMORY.history.load_spec(owner, entry.id, st.session_state.get("own_text"))
+    spec = Spec.from_dict(entry.spec, st.session_state.get("own_text"))
     take_home.into_knobs(bench, spec)
     return f"The knobs are as in “{entry.label}”." + take_home.not_replayed(entry.changes)
 
