@@ -1,9 +1,8 @@
 """Checkpoints: everything a run needs to go on bit for bit, and nothing that could run code.
 
 One zip file with two members: `tensors.safetensors` (weights, optimiser state, the state of the
-batch generator) and `run.json` (configs, task, vocabulary, step, learning-rate changes). Nothing
-is ever unpickled. A file is written beside its place and then renamed, so an older checkpoint is
-only replaced by a whole one.
+batch generator) and `run.json` (configs, task, vocabulary, step, changes on the way). Nothing is
+ever unpickled.
 """
 
 import io
@@ -80,7 +79,7 @@ def restore(saved: Snapshot, device: Device | None = None, text: str | None = No
     try:
         task = task_from_dict(run["task"], text=text)
         config = ModelConfig.from_dict(run["model"])
-        _check(run, config, task, saved.tensors)
+        _check(saved, config, task)
         trainer = Trainer(config, task, TrainConfig.from_dict(run["training"]), device)
         _load(trainer, saved.tensors)
         trainer.step_count = run["step"]
@@ -92,13 +91,12 @@ def restore(saved: Snapshot, device: Device | None = None, text: str | None = No
 
 
 def _in_present_names(saved: Snapshot) -> Snapshot:
-    """The same snapshot with the names that the parameters have now: in format 1 the output layer
-    was called `head`."""
+    """With the names that parameters have now: in format 1 the output layer was called `head`."""
     found = saved.run.get("format")
     if found not in (1, FORMAT):
         raise ValueError(f"format {found!r}: this version reads formats 1 and {FORMAT}")
-    names = {name: name.replace(".head.", ".unembed.") for name in saved.tensors}
-    return Snapshot({names[name]: tensor for name, tensor in saved.tensors.items()}, saved.run)
+    tensors = {name.replace(".head.", ".unembed."): t for name, t in saved.tensors.items()}
+    return Snapshot(tensors, saved.run)
 
 
 def in_words(error: Exception) -> str:
@@ -108,10 +106,9 @@ def in_words(error: Exception) -> str:
     return "a value in it is of the wrong kind"
 
 
-def _check(
-    run: dict[str, Any], config: ModelConfig, task: Task, tensors: dict[str, Tensor]
-) -> None:
+def _check(saved: Snapshot, config: ModelConfig, task: Task) -> None:
     """What can be told before anything is built."""
+    tensors, run = saved
     if run["vocabulary"] != list(task.vocabulary):
         raise ValueError("its vocabulary is not the one that the task has now")
     held = sum(tensor.numel() for name, tensor in tensors.items() if name.startswith("model."))
@@ -134,12 +131,10 @@ def _load(trainer: Trainer, tensors: dict[str, Tensor]) -> None:
     for name, parameter in trainer.model.named_parameters():
         parameter.copy_(_take(left, f"model.{name}", parameter.shape))
         if f"optimizer.{name}.{keys[0]}" in left:  # before the first update there is none
-            trainer.optimizer.state[parameter] = {
-                key: _take(
-                    left, f"optimizer.{name}.{key}", () if key == "step" else parameter.shape
-                ).to(parameter.device)
-                for key in keys
-            }
+            for key in keys:
+                shape = () if key == "step" else parameter.shape
+                state = _take(left, f"optimizer.{name}.{key}", shape).to(parameter.device)
+                trainer.optimizer.state[parameter][key] = state
     if left:
         raise ValueError(f"it holds tensors that this model does not have: {sorted(left)[:3]}")
 
@@ -173,43 +168,32 @@ def from_bytes(data: bytes) -> Snapshot:
         ValueError: it is not a whole checkpoint of this program.
     """
     try:
-        return _members(data)
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            if sum(item.file_size for item in archive.infolist()) > MAX_BYTES:
+                raise ValueError(f"more than {MAX_BYTES} bytes unpacked")
+            if missing := {RUN, TENSORS} - set(archive.namelist()):
+                raise ValueError(f"this zip file holds no {' and no '.join(sorted(missing))}")
+            run = json.loads(archive.read(RUN))
+            tensors = safetensors.torch.load(archive.read(TENSORS))
+        if not isinstance(run, dict):
+            raise ValueError(f"{RUN} holds no object")
     except Exception as error:  # a damaged zip raises a dozen kinds
         raise ValueError(f"not a usable checkpoint: {error}") from error
-
-
-def _members(data: bytes) -> Snapshot:
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        if sum(item.file_size for item in archive.infolist()) > MAX_BYTES:
-            raise ValueError(f"more than {MAX_BYTES} bytes unpacked")
-        if missing := {RUN, TENSORS} - set(archive.namelist()):
-            raise ValueError(f"this zip file holds no {' and no '.join(sorted(missing))}")
-        run = json.loads(archive.read(RUN))
-        tensors = safetensors.torch.load(archive.read(TENSORS))
-    if not isinstance(run, dict):
-        raise ValueError(f"{RUN} holds no object")
     return Snapshot(tensors, run)
 
 
 def save(trainer: Trainer, path: str | Path) -> None:
-    """Write a checkpoint: beside its place first, then renamed."""
-    path = Path(path)
-    data = to_bytes(snapshot(trainer))
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-        try:
+    """Write a checkpoint beside its place, then rename it: only a whole one replaces an older."""
+    path, data = Path(path), to_bytes(snapshot(trainer))
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        beside = Path(folder, path.name)
+        with beside.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise
+        os.replace(beside, path)
 
 
 def load(path: str | Path, device: Device | None = None, text: str | None = None) -> Trainer:
-    """Read a checkpoint and go on from it.
-
-    Raises:
-        ValueError: it is not a whole checkpoint of this program.
-    """
+    """Read a checkpoint and go on from it; refuses what `from_bytes` and `restore` refuse."""
     return restore(from_bytes(Path(path).read_bytes()), device, text)

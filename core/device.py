@@ -69,27 +69,22 @@ def choose_device(name: str | None = None) -> Device:
 
 
 def _present(kind: str) -> bool:
-    return {
-        "cpu": lambda: True,
-        "cuda": torch.cuda.is_available,
-        "mps": torch.backends.mps.is_available,
-    }.get(kind, lambda: False)()
+    if kind == "cuda":
+        return torch.cuda.is_available()
+    if kind == "mps":
+        return torch.backends.mps.is_available()
+    return kind == "cpu"
 
 
 def _describe(name: str, why: str) -> Device:
     kind = torch.device(name).type
-    title = {
-        "cpu": lambda: f"CPU, {torch.get_num_threads()} thread(s)",
-        "cuda": lambda: f"GPU {torch.cuda.get_device_name(name)}",
-        "mps": lambda: "Apple GPU",
-    }[kind]()
-    bf16 = {
-        "cpu": lambda: None,
-        "cuda": lambda: (
-            None if torch.cuda.is_bf16_supported() else "this GPU has no bfloat16 arithmetic"
-        ),
-        "mps": lambda: None,
-    }[kind]()
+    title, bf16 = f"CPU, {torch.get_num_threads()} thread(s)", None
+    if kind == "mps":
+        title = "Apple GPU"
+    if kind == "cuda":
+        title = f"GPU {torch.cuda.get_device_name(name)}"
+        if not torch.cuda.is_bf16_supported():
+            bf16 = "this GPU has no bfloat16 arithmetic"
     return Device(name, f"{title}: {why}", (("fp32", None), ("bf16", bf16), ("fp16", None)))
 
 

@@ -1,15 +1,7 @@
-"""A small language of our own, whose every probability is known exactly.
-
-    the cats that the dog sees chase a bird.
-    the wolf [half asleep] likes the children.
-
-Two things must be remembered over a distance: the number of the subject decides the form of the
-verb behind a clause, and an opening bracket decides the closing one.
-"""
+"""The small language, sampled and scored: every one of its probabilities is known exactly."""
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import cache, cached_property
 from typing import NamedTuple
@@ -19,67 +11,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from core.tasks.base import fixed_generator
+from core.tasks.language import START, Edge, longest, over_sentences, rules, shortest
 from core.tokens import PAD
-
-NOUNS = {
-    "one": ("bird", "cat", "child", "dog", "fox", "wolf"),
-    "many": ("birds", "cats", "children", "dogs", "foxes", "wolves"),
-}
-VERBS = {"one": ("chases", "hears", "likes", "sees"), "many": ("chase", "hear", "like", "see")}
-ASIDES = ("from the hill", "half asleep", "very old")
-BRACKETS = {"round": "()", "square": "[]"}
-
-
-class Edge(NamedTuple):
-    """One way on: with this probability write this text and go there."""
-
-    probability: Fraction
-    text: str
-    to: str
-
-
-START = "start"
-
-
-def rules() -> dict[str, list[Edge]]:
-    """The grammar: from each state the edges that leave it; a sentence ends back at START."""
-
-    def evenly(share: Fraction, texts: list[tuple[str, str]]) -> list[Edge]:
-        return [Edge(share / len(texts), text, to) for text, to in texts]
-
-    nouns = [(noun, number) for number in NOUNS for noun in NOUNS[number]]
-    edges = {
-        START: evenly(Fraction(1), [(f"the {noun}", f"subject {number}") for noun, number in nouns])
-    }
-    for number in NOUNS:
-        verbs = [(f" {verb}", "object") for verb in VERBS[number]]
-        edges[f"subject {number}"] = [
-            *evenly(Fraction(1, 2), verbs),
-            Edge(Fraction(3, 10), " that the", f"clause {number}"),
-            *evenly(
-                Fraction(2, 10),
-                [(f" {BRACKETS[kind][0]}", f"{kind} {number}") for kind in BRACKETS],
-            ),
-        ]
-        edges[f"clause {number}"] = evenly(
-            Fraction(1), [(f" {noun}", f"clause {number} {inner}") for noun, inner in nouns]
-        )
-        for inner in NOUNS:
-            edges[f"clause {number} {inner}"] = evenly(
-                Fraction(1), [(f" {verb}", f"verb {number}") for verb in VERBS[inner]]
-            )
-        for kind, brackets in BRACKETS.items():
-            edges[f"{kind} {number}"] = evenly(
-                Fraction(1), [(a, f"{kind} end {number}") for a in ASIDES]
-            )
-            edges[f"{kind} end {number}"] = [Edge(Fraction(1), brackets[1], f"verb {number}")]
-        edges[f"verb {number}"] = evenly(Fraction(1), verbs)
-    edges["object"] = [
-        *evenly(Fraction(1, 2), [(f" a {noun}", "end") for noun in NOUNS["one"]]),
-        *evenly(Fraction(1, 2), [(f" the {noun}", "end") for noun, _ in nouns]),
-    ]
-    edges["end"] = [Edge(Fraction(1), ".\n", START)]
-    return edges
 
 
 class Grammar:
@@ -155,14 +88,14 @@ class Grammar:
 
         Exact, since each sentence comes about in one way only and starts afresh.
         """
-        choices = self._per_sentence(lambda edge: -math.log(edge.probability))
-        return choices / self._per_sentence(lambda edge: len(edge.text))
+        choices = over_sentences(self.rules, lambda edge: -math.log(edge.probability))
+        return choices / over_sentences(self.rules, lambda edge: len(edge.text))
 
     def frequencies(self, width: int) -> Float[Tensor, " vocab"]:
         """Exact share of each id in the endless text."""
         counts = torch.tensor(
             [
-                self._per_sentence(lambda edge, letter=letter: edge.text.count(letter))
+                over_sentences(self.rules, lambda edge, letter=letter: edge.text.count(letter))
                 for letter in self.vocabulary
             ],
             dtype=torch.float64,
@@ -170,31 +103,6 @@ class Grammar:
         return counts / counts.sum()
 
     # --- tables, made once ----------------------------------------------------------------
-
-    def _per_sentence(self, value: Callable[[Edge], float]) -> float:
-        """Mean over sentences of the sum of `value` over a sentence's edges."""
-
-        @cache
-        def mean(state: str) -> float:
-            return sum(
-                float(edge.probability)
-                * (value(edge) + (0.0 if edge.to == START else mean(edge.to)))
-                for edge in self.rules[state]
-            )
-
-        return mean(START)
-
-    def _extreme(self, best: Callable[[Iterable[int]], int], value: Callable[[Edge], int]) -> int:
-        """Smallest or largest sum of `value` over a sentence's edges."""
-
-        @cache
-        def total(state: str) -> int:
-            return best(
-                value(edge) + (0 if edge.to == START else total(edge.to))
-                for edge in self.rules[state]
-            )
-
-        return total(START)
 
     @cached_property
     def _draws(self) -> "_Draws":
@@ -204,14 +112,14 @@ class Grammar:
         # All probabilities are whole numbers of tickets: drawing one is drawing an edge.
         n_tickets = math.lcm(*(edge.probability.denominator for edge in flat))
         shares = torch.tensor([int(edge.probability * n_tickets) for edge in flat])
-        longest = max(len(edge.text) for edge in flat)
+        widest = max(len(edge.text) for edge in flat)
         text = [[self._ids[letter] for letter in edge.text] for edge in flat]
         return _Draws(
-            steps=self._extreme(max, lambda edge: 1),
-            shortest=self._extreme(min, lambda edge: len(edge.text)),
+            steps=over_sentences(self.rules, lambda edge: 1, longest),
+            shortest=over_sentences(self.rules, lambda edge: len(edge.text), shortest),
             n_tickets=n_tickets,
             edge=torch.arange(len(flat)).repeat_interleave(shares),
-            text=torch.tensor([ids + [PAD] * (longest - len(ids)) for ids in text]),
+            text=torch.tensor([ids + [PAD] * (widest - len(ids)) for ids in text]),
             to=torch.tensor(
                 [states.index("over" if edge.to == START else edge.to) for edge in flat]
             ),
