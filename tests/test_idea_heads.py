@@ -133,10 +133,10 @@ def test_a_head_that_does_one_job_gets_all_of_its_score_and_its_name(job):
 
 def test_an_even_look_scores_what_the_even_line_says_and_has_no_name():
     found = heads.jobs(looking_at([None] * 6)[None], CAUSAL, TOKENS, ANSWERS)
-    assert found.measured[0] == pytest.approx(found.even)
+    assert found.measured[0] == pytest.approx(found.uniform)
     assert found.best(0)[0] == heads.NO_PATTERN
     by_hand = np.mean([1 / (query + 1) for query in range(1, 6)])  # query 0 has no choice
-    assert found.even[found.names.index("itself")] == pytest.approx(by_hand)
+    assert found.uniform[found.names.index("itself")] == pytest.approx(by_hand)
 
 
 def test_the_scores_are_means_over_the_queries_that_have_such_a_key():

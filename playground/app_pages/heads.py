@@ -102,7 +102,7 @@ def look(frames: tuple[Frame, ...], spec: Spec, view: View | None) -> None:
             names,
             found[0].names,
             np.concatenate([layer.measured for layer in found]),
-            found[0].even,
+            found[0].uniform,
             [name for name, _ in best],
             None if worth is None else worth.rise.flatten().tolist(),
             projector=lesson.projector(),

@@ -386,12 +386,12 @@ lesson.formula(*explained.formula)
 
 st.subheader("Shuffle the words", anchor=False)
 with lesson.row():
-    wish = ORDER.draw(width="content")
+    name = ORDER.draw(width="content")
     mask = MASK.draw(width="content")
     st.markdown(
         f"Positions: **{kind}**, untrained, {d_model} columns, {lesson.counted(n_heads, 'head')}"
     )
-places = order.ORDERS[wish]
+places = order.ORDERS[name]
 found = order.shuffled(kind, mask, places, d_model, n_heads)
 st.markdown(noticed(found, kind))
 left, right = lesson.beside(2.2, vertical_alignment="center")

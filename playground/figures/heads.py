@@ -231,7 +231,7 @@ def head_table(
     names: Sequence[str],
     jobs: Sequence[str],
     measured: ArrayLike,
-    even: ArrayLike,
+    uniform: ArrayLike,
     found: Sequence[str],
     rise: Sequence[float] | None = None,
     *,
@@ -243,12 +243,12 @@ def head_table(
         names: of the heads.
         jobs: of the columns.
         measured: [heads, jobs], mean weights.
-        even: [jobs], what an even look would give; the first row.
+        uniform: [jobs], what uniform attention would give; the first row.
         found: what each head is called.
         rise: by how much the loss rises without each head; None: not measured yet.
     """
     size = sizes(projector)
-    table = np.vstack([np.asarray(even, dtype=np.float64), np.asarray(measured, dtype=np.float64)])
+    table = np.vstack([uniform, np.asarray(measured, dtype=np.float64)])
     count, row = len(table), 2 * size.small + 4
     top, bottom = 4 * size.small + 14, 2 * size.small + 18
     figure = new_figure(

@@ -271,6 +271,12 @@ def map_picture(
             )
             for row, total in enumerate(np.where(np.asarray(hidden), 0, values).sum(1))
         ]
+    _add_bars(figure, beside, stage == "weights", letters)
+    return figure
+
+
+def _add_bars(figure: Figure, beside: Bars, from_zero: bool, letters: int) -> None:
+    """Right of a map one row of it; weights stand on 0, scores on both sides of it."""
     every = [*beside.values, *(beside.before or ())]
     reach = max((abs(v) for v in every if math.isfinite(v)), default=0.0) or 1.0
     start = MAP_END + 0.07 + max(map(len, beside.labels)) * 0.56 * letters / WIDTH
@@ -279,7 +285,7 @@ def map_picture(
         1,
         axis(
             domain=[min(max(start, 0.66), 0.85), 1],
-            range=[0, 1.18] if stage == "weights" else [-1.4 * reach, 1.4 * reach],
+            range=[0, 1.18] if from_zero else [-1.4 * reach, 1.4 * reach],
             showticklabels=False,
             showgrid=True,
             zeroline=True,
@@ -290,7 +296,6 @@ def map_picture(
         _bars(beside, letters),
         title=beside.heading,
     )
-    return figure
 
 
 def _bars(beside: Bars, letters: int) -> list[dict[str, Any]]:

@@ -113,7 +113,7 @@ def diversity(frame: Frame) -> list[float]:
 # --- what a head looks at -------------------------------------------------------------------
 
 
-def places(tokens: Sequence[str], answers: Mapping[int, str]) -> dict[str, Cells]:
+def job_cells(tokens: Sequence[str], answers: Mapping[int, str]) -> dict[str, Cells]:
     """Job -> the cells [query, key] that a head with this job would look at.
 
     Args:
@@ -146,11 +146,11 @@ class Jobs:
 
     names: tuple[str, ...]  # of the jobs that occur, and differ, in this example
     measured: np.ndarray  # float64 [heads, jobs]: mean weight
-    even: np.ndarray  # float64 [jobs]: what an even look at all visible keys would give
+    uniform: np.ndarray  # float64 [jobs]: what uniform attention over visible keys would give
 
     def best(self, head: int) -> tuple[str, float]:
         """The name of a head's clearest job, and its weight; `NO_PATTERN` where none is clear."""
-        share = (self.measured[head] - self.even) / np.maximum(1 - self.even, 1e-9)
+        share = (self.measured[head] - self.uniform) / np.maximum(1 - self.uniform, 1e-9)
         job = int(share.argmax())
         name = self.names[job] if share[job] >= CLEAR else NO_PATTERN
         return name, float(self.measured[head, job])
@@ -164,22 +164,23 @@ def jobs(weights: Weights, seen: Cells, tokens: Sequence[str], answers: Mapping[
     that nothing here tells from a job before it.
     """
     weights = np.asarray(weights, dtype=np.float64)
-    evenly = seen / np.maximum(seen.sum(-1, keepdims=True), 1)
-    found: dict[str, tuple[np.ndarray, float]] = {}
+    uniform = seen / np.maximum(seen.sum(-1, keepdims=True), 1)
+    found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     known: list[np.ndarray] = []
-    for name, cells in places(tokens, answers).items():
+    for name, cells in job_cells(tokens, answers).items():
         cells = cells & seen
         asked = cells.any(-1) & (seen & ~cells).any(-1)
         cells = cells & asked[:, None]
         if not asked.any() or any(np.array_equal(cells, other) for other in known):
             continue
         known.append(cells)
-        look, even = ((rows * cells).sum(-1)[..., asked].mean(-1) for rows in (weights, evenly))
-        found[name] = look, float(even)
+        found[name] = tuple(
+            (rows * cells).sum(-1)[..., asked].mean(-1) for rows in (weights, uniform)
+        )
     return Jobs(
         tuple(found),
         np.stack([look for look, _ in found.values()], axis=-1),
-        np.array([even for _, even in found.values()]),
+        np.array([share for _, share in found.values()]),
     )
 
 
