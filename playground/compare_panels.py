@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
+from core.device import Device
 from playground import controls
 from playground.components import live_plot
 from playground.figures import Band, attention_side_by_side, comparison_chart, results_bars
@@ -12,17 +13,20 @@ from playground.frames import Attention, Frame
 from playground.knob import Knob
 from playground.panels import (
     IN_WORDS,
-    STAGES,
     frame_at,
     layer_title,
+    log_switch,
     references,
+    stage_switch,
 )
 from playground.series import Series, Summary
 from playground.spec import Spec
-from playground.variants import LineUp
+from playground.variants import CONTRASTS, LineUp, caution, encode, read_link
 from playground.verdict import verdict
 
 TARGET_SHARE = 0.5  # of the blind guess: the loss whose first step the table names
+SEEDS = (1, 2, 3, 5, 10)
+FIRST_QUESTION = "scale=none"
 WIDTH = 1000  # pixels in a window of usual width
 
 
@@ -30,6 +34,72 @@ def offered() -> dict[str, Knob]:
     """The knobs of which a variant may change one."""
     knobs = controls.MODEL | controls.TRAINING
     return {key: knob for key, knob in knobs.items() if not isinstance(knob.choices, range)}
+
+
+def ask(base: Spec) -> None:
+    """A quick choice fills the field that the link holds."""
+    if name := st.session_state.contrast:
+        st.session_state.variants = encode(CONTRASTS[name].line_up(base).variants)
+
+
+def add() -> None:
+    """One more variant: a knob of the base set to another value."""
+    knob = controls.EVERY[st.session_state.new_field]
+    written = f"{knob.key}={knob.show(st.session_state.new_value)}"
+    st.session_state.variants = ";".join(filter(None, [st.session_state.variants, written]))
+
+
+def questions(base: Spec, device: Device) -> LineUp:
+    """What is held against the base: a usual contrast, or variants of one's own."""
+    st.pills(
+        "What to compare with the knobs on the left",
+        list(CONTRASTS),
+        key="contrast",
+        format_func=lambda name: CONTRASTS[name].title,
+        on_change=ask,
+        args=(base,),
+    )
+    with st.expander("Variants of your own"):
+        names, values, button = st.columns([2, 2, 1], vertical_alignment="bottom")
+        fields = offered()
+        name = names.selectbox(
+            "Knob", list(fields), key="new_field", format_func=lambda key: fields[key].title
+        )
+        values.selectbox(
+            "Value", fields[name].choices, key="new_value", format_func=fields[name].show
+        )
+        button.button("Add", key="add", on_click=add, width="stretch")
+        st.text_input(
+            "All variants",
+            FIRST_QUESTION,
+            key="variants",
+            bind="query-params",
+            help="The link holds this: `scale=none; norm=pre,lr=0.01` are two variants, the second "
+            "of which changes two things.",
+        )
+    try:
+        lineup = read_link(st.session_state.variants or "", base, device)
+    except ValueError as error:
+        st.error(str(error))
+        return LineUp(base)
+    if lineup.left_out:
+        st.warning("\n\n".join(lineup.left_out))
+    for variant in lineup.variants:
+        if warning := caution(variant.changes):
+            st.warning(f"{variant.label}: {warning}.")
+    return lineup
+
+
+def seeds_slider() -> int:
+    return st.select_slider(
+        "Seeds",
+        SEEDS,
+        3,
+        key="seeds",
+        bind="query-params",
+        width=180,
+        help="Each configuration runs once for every seed; one seed proves nothing.",
+    )
 
 
 def draw(series: tuple[Series, ...], lineup: LineUp, projector: bool) -> None:
@@ -55,14 +125,10 @@ def draw(series: tuple[Series, ...], lineup: LineUp, projector: bool) -> None:
     side_by_side(series, base, projector)
 
 
-def set_up(base: Spec, variants: str, seeds: int) -> dict[str, str]:
-    """Turn the knobs to a base and fill the fields of the Compare page; the link that leads there.
-
-    Call it before the knobs are drawn.
-    """
-    controls.turn_to(base)
+def take_to_compare(base: Spec, variants: str, seeds: int) -> None:
+    """Turn the knobs to a base, fill the fields of the Compare page, and go there next."""
+    controls.take_to("compare", base, variants=variants, seeds=str(seeds))
     st.session_state.variants, st.session_state.seeds = variants, seeds
-    return {"variants": variants, "seeds": str(seeds)}
 
 
 def bands(series: Sequence[Series]) -> list[Band]:
@@ -76,7 +142,7 @@ def bands(series: Sequence[Series]) -> list[Band]:
 
 
 def curves(series: tuple[Series, ...], chance, floor, total: int, projector: bool) -> None:
-    log = st.toggle("Log axis", key="log", bind="query-params", help="Loss on a logarithmic axis.")
+    log = log_switch()
     figure = comparison_chart(
         bands(series),
         chance=tuple(chance),
@@ -143,15 +209,7 @@ def side_by_side(series: tuple[Series, ...], base: Spec, projector: bool) -> Non
             key="whose",
             help="Two of them show their difference too.",
         )
-        stage = st.segmented_control(
-            "Stage",
-            list(STAGES),
-            default="weights",
-            required=True,
-            key="stage",
-            format_func=STAGES.get,
-            bind="query-params",
-        )
+        stage = stage_switch()
         layers = layers_in_common([frames[label][-1] for label in chosen])
         layer = st.selectbox("Layer", list(layers) or ["–"], key="compare_layer", width=130)
         heads = min((len(a.entropy) for a in layers.get(layer, [])), default=1)

@@ -222,12 +222,17 @@ def _new_task() -> None:
 # --- widgets --------------------------------------------------------------------------------
 
 
-def draw(device: Device) -> Choice:
-    """Draw every knob in the sidebar and read them off.
+def choice() -> Choice:
+    """What the knobs say on this run of the page."""
+    return st.session_state.choice
 
-    Returns:
-        The spec to run, or the sentence that says what stands in its way.
-    """
+
+def draw(device: Device) -> None:
+    """Draw every knob in the sidebar and read them off, for `choice`."""
+    st.session_state.choice = _draw(device)
+
+
+def _draw(device: Device) -> Choice:
     task_class = TASKS[
         st.selectbox(
             TASK.title,
@@ -305,7 +310,7 @@ def _draw_task(task_class: type[Task]) -> dict[str, Any]:
 def _lacks_text() -> bool:
     """Whether a text of one's own is to be learnt, and nobody has added one."""
     of_own = _present("task") == "text" and _present("text_source") == "own"
-    return of_own and not st.session_state.get("own_text")
+    return of_own and not own_text.in_use()
 
 
 def knobs_of(spec: Spec) -> dict[str, Any]:
@@ -351,3 +356,46 @@ def back_to_defaults() -> None:
         if key in st.session_state:
             st.session_state[key] = knob.default
     st.session_state.probe = ""
+
+
+def new_seed() -> None:
+    st.session_state.seed = _present("seed") + 1
+
+
+# --- the visitor's own example --------------------------------------------------------------
+
+
+def draw_example(spec: Spec) -> None:
+    """A field for an example of one's own; the task's is shown as one would type it."""
+    st.text_input(
+        "Your own example",
+        key="probe",
+        bind="query-params",
+        placeholder=spec.task.example(spec.model.architecture),
+        help="What the maps and the predictions are about: type your own and press Enter.",
+    )
+
+
+def own_example() -> str | None:
+    """What the visitor typed as an example of their own."""
+    return st.session_state.get("probe") or None
+
+
+# --- to another page ------------------------------------------------------------------------
+
+
+def take_to(page: str, spec: Spec, **link: str) -> None:
+    """Turn every knob to a spec, and go to another page once they are drawn.
+
+    Args:
+        link: what the address of that page is to hold besides the knobs, which write theirs.
+    """
+    turn_to(spec)
+    st.session_state.way = f"app_pages/{page}.py", link
+
+
+def go_on() -> None:
+    """Go where a button said."""
+    if way := st.session_state.pop("way", None):
+        page, link = way
+        st.switch_page(page, query_params=link)

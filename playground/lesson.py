@@ -18,6 +18,7 @@ from playground.components import live_plot
 from playground.figures import comparison_chart
 from playground.glossary import explain
 from playground.knob import Knob
+from playground.page_head import head, projector
 from playground.pages import IDEAS
 from playground.panels import references
 from playground.series import Series, any_live
@@ -36,15 +37,11 @@ Found = TypeVar("Found")
 
 def begin(name: str, claim: str) -> None:
     """Title, and what is claimed; what is measured stands below it on the page."""
-    st.session_state.head.header(IDEAS[name].title, anchor=False)
+    head().header(IDEAS[name].title, anchor=False)
     st.html(
         '<p data-claim style="font-size: 1.1rem; border-left: 0.3rem solid var(--st-primary-color, #0072b2); '
         f'padding-left: 0.7rem; margin: 0"><b>It is said:</b> {html.escape(claim)}</p>'
     )
-
-
-def projector() -> bool:
-    return st.session_state.get("projector", False)
 
 
 def tall(usual: int, projected: int) -> dict[str, Any]:
@@ -149,8 +146,6 @@ def training(
 
     series = look()
     _buttons(name, compared, lineup, any_live(series))
-    if way := st.session_state.pop(f"{name} go", None):
-        st.switch_page("app_pages/compare.py", query_params=way)
     if compared.lineup is not None and not series:
         st.caption("The choice above has changed: press Play to see what it says now.")
 
@@ -205,11 +200,6 @@ def _start(name: str, lineup: LineUp) -> None:
     start_runs(trial(name), lineup)
 
 
-def _to_compare(name: str, lineup: LineUp) -> None:
-    link = compare_panels.set_up(lineup.base, encode(lineup.variants), SEEDS)
-    st.session_state[f"{name} go"] = link
-
-
 def _buttons(name: str, compared: Comparison, lineup: LineUp, moving: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key=f"{name}_transport"):
         transport.play_or_pause(moving, lambda: _start(name, lineup), compared.pause)
@@ -219,8 +209,8 @@ def _buttons(name: str, compared: Comparison, lineup: LineUp, moving: bool) -> N
             key=f"{name}_compare",
             type="tertiary",
             icon=":material/compare_arrows:",
-            on_click=_to_compare,
-            args=(name, lineup),
+            on_click=compare_panels.take_to_compare,
+            args=(lineup.base, encode(lineup.variants), SEEDS),
             help="One seed proves nothing: take this contrast to the Compare page.",
         )
     transport.say_refusal()

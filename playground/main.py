@@ -4,7 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from playground import controls
+from playground import controls, page_head
 from playground.components.cookie import remember_visitor
 from playground.knob import show_notes
 from playground.pages import IDEAS, INSTRUMENTS, About
@@ -44,22 +44,13 @@ controls.check_link()
 page = st.navigation(PAGES, position="top")
 uses_knobs = page.url_path in USE_KNOBS
 st.set_page_config(initial_sidebar_state="auto" if uses_knobs else "collapsed")
-if uses_knobs:
-    switches = st.sidebar
-else:
-    st.session_state.head, switches = st.columns([5, 1], vertical_alignment="center")
-with switches:
-    projector = st.toggle(
-        "Projector",
-        key="projector",
-        bind="query-params",
-        help="Larger text and thicker lines, for the back row.",
-    )
+page_head.draw(uses_knobs)
 with st.sidebar:
-    st.session_state.choice = controls.draw(bench().device)
+    controls.draw(bench().device)
+controls.go_on()
 show_notes(page.url_path)
 if history_mode() == "visitor":
     remember_visitor()
 say_history_problem()
-st.html(f"<style>{STYLE}{PROJECTOR * projector}</style>")
+st.html(f"<style>{STYLE}{PROJECTOR * page_head.projector()}</style>")
 page.run()

@@ -23,6 +23,11 @@ def fingerprint(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
+def in_use() -> str | None:
+    """The text that the visitor has added; None while there is none."""
+    return st.session_state.get("own_text")
+
+
 def draw(build: Callable[..., object]) -> str:
     """Ask for a text; the one in use, or an empty string while there is none.
 
@@ -57,7 +62,7 @@ def draw(build: Callable[..., object]) -> str:
         disabled=True,
         help="The link holds this instead of the text.",
     )
-    text = st.session_state.get("own_text", "")
+    text = in_use() or ""
     if text:
         st.caption(f"In use: {len(text):,} characters, {len(set(text))} different ones.")
     elif wanted:
@@ -86,13 +91,13 @@ def _take(read: Callable[[], str], name: str, build: Callable[..., object]) -> N
         st.session_state.own_waiting = (lambda: text), name  # other knobs may fit it
         build(text=text)
     except ValueError as error:
-        kept = " The earlier text stays in use." if st.session_state.get("own_text") else ""
+        kept = " The earlier text stays in use." if in_use() else ""
         st.session_state.own_problem = f"{name}: {error}.{kept}"
         return
     st.session_state.own_waiting = None
     wanted, got = st.session_state.get("fingerprint"), fingerprint(text)
     st.session_state.own_problem = None
-    if wanted and wanted != got and not st.session_state.get("own_text"):
+    if wanted and wanted != got and not in_use():
         st.session_state.own_problem = (
             f"{name} has fingerprint {got}, the link was made with {cut(wanted)}: "
             "the curve will differ."

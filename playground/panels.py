@@ -2,12 +2,13 @@
 
 import math
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import streamlit as st
 
 from core.tasks import Chance
-from playground import estimate, take_home
+from playground import controls, estimate, take_home
 from playground.components import Click, live_plot
 from playground.diagnosis import diagnose
 from playground.figures import (
@@ -45,6 +46,14 @@ SIGNS = {"info": "●", "good": "✓", "warn": "▲", "bad": "✗"}
 def references(task, architecture: str) -> tuple[Chance, float | None]:
     """The chance losses and the floor of a task."""
     return task.chance(architecture), task.floor(architecture)
+
+
+def watch(bench: Workbench) -> None:
+    """Another run, or another length, is watched as it goes, wherever the last was scrubbed to."""
+    total = bench.spec.training.steps
+    watched = (bench.begun, bench.run is None, total)
+    if st.session_state.get("watched") != watched:
+        st.session_state.watched, st.session_state.shown_step = watched, total
 
 
 def draw(bench: Workbench, view: View | None, projector: bool) -> None:
@@ -129,9 +138,7 @@ def curve(label: str, view: View, colour: int, ghost: bool = False) -> Curve:
 def curves(bench: Workbench, view: View | None, chance: Chance, floor, height, projector) -> None:
     """The loss chart and its two switches."""
     with st.container(horizontal=True, key="loss_switches", vertical_alignment="center"):
-        log = st.toggle(
-            "Log axis", key="log", bind="query-params", help="Loss on a logarithmic axis."
-        )
+        log = log_switch()
         show_lr = st.toggle(
             "Learning rate",
             key="show_lr",
@@ -172,6 +179,25 @@ def curves(bench: Workbench, view: View | None, chance: Chance, floor, height, p
         st.caption(bench.said)
 
 
+def log_switch() -> bool:
+    return st.toggle("Log axis", key="log", bind="query-params", help="Loss on a logarithmic axis.")
+
+
+def stage_switch(**style: Any) -> str:
+    """Which of the four stages of attention is shown."""
+    return st.segmented_control(
+        "Stage",
+        list(STAGES),
+        default="weights",
+        required=True,
+        key="stage",
+        format_func=STAGES.get,
+        bind="query-params",
+        help="Follow the formula: q·k, times scale, plus mask, softmax.",
+        **style,
+    )
+
+
 def layer_title(name: str) -> str:
     """`blocks.0.attention` -> `block 1`, `encoder.blocks.0.attention` -> `encoder 1`."""
     *stack, _, index, kind = name.split(".")
@@ -193,17 +219,7 @@ def maps(spec: Spec, frames: tuple[Frame, ...], height: int, projector: bool) ->
     with st.container(
         horizontal=True, key="map_switches", vertical_alignment="center", gap="xsmall"
     ):
-        stage = st.segmented_control(
-            "Stage",
-            list(STAGES),
-            default="weights",
-            required=True,
-            key="stage",
-            format_func=STAGES.get,
-            bind="query-params",
-            label_visibility="collapsed",
-            help="Follow the formula: q·k, times scale, plus mask, softmax.",
-        )
+        stage = stage_switch(label_visibility="collapsed")
         layer = st.selectbox(
             "Layer",
             list(layers),
@@ -274,18 +290,7 @@ def scrub(spec: Spec, frames: tuple[Frame, ...], frame: Frame) -> None:
             help="Drag back through training; the right end follows the run.",
         )
     with right:
-        st.text_input(
-            "Your own example",
-            key="probe",
-            bind="query-params",
-            placeholder=example(spec),
-            help="What the maps and the predictions are about: type your own and press Enter.",
-        )
-
-
-def example(spec: Spec) -> str:
-    """The task's own example, as one would type it."""
-    return spec.task.example(spec.model.architecture)
+        controls.draw_example(spec)
 
 
 def details(bench, view: View | None, frames, frame: Frame, projector: bool) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from core.tasks.sources import MAX_TEXT_BYTES
-from playground import controls, saved_run
+from playground import controls, own_text, saved_run
 from playground.export import MAX_CONFIG_BYTES, config_from_json, config_json, metrics_csv, script
 from playground.limits import check_limits
 from playground.remember import title
@@ -202,7 +202,7 @@ def bring_config(bench: Workbench, data: bytes) -> str:
     Raises:
         ValueError: names what is wrong with the file.
     """
-    spec, changes = config_from_json(data, st.session_state.get("own_text"))
+    spec, changes = config_from_json(data, own_text.in_use())
     into_knobs(bench, spec)
     return "The knobs are as the file says." + not_replayed(changes)
 
@@ -234,7 +234,7 @@ def bring_checkpoint(bench: Workbench, data: bytes) -> str:
     Raises:
         ValueError: names what is wrong with the file; the present run goes on.
     """
-    saved = saved_run.load(data, bench.device, st.session_state.get("own_text"))
+    saved = saved_run.load(data, bench.device, own_text.in_use())
     controls.knobs_of(saved.spec)
     bench.go_on(saved)
     controls.turn_to(saved.spec)

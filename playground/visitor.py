@@ -11,7 +11,7 @@ from uuid import uuid4
 import streamlit as st
 
 from playground.comparison import Comparison
-from playground.components.cookie import visitor_id
+from playground.components.cookie import forgetful, visitor_id
 from playground.history import EVERYONE
 from playground.remember import MEMORY
 from playground.runs import RUNS
@@ -98,7 +98,7 @@ def how_long() -> str:
         with suppress(RuntimeError):  # no home folder: the list of runs says so
             return f"They are kept on this machine, in {MEMORY.history.path}."
         return "They would be kept on this machine."
-    if st.session_state.get("forgetful"):
+    if forgetful():
         return (
             "Your browser keeps no cookie of this page, so they are yours only as long as this tab "
             "is open: take home what you want to keep."

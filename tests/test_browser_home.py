@@ -152,7 +152,7 @@ def test_the_history_outlives_the_app(chromium, tmp_path):
 
         history(tab)
         choose(tab, 0)
-        tab.press("to_playground")
+        tab.press("show_in_playground")
         tab.settle()
         ghost = tab.until(
             lambda: tab.plot("loss_chart", "plot.data.find(t => t.name.endsWith(', each step'))?.y")

@@ -274,7 +274,7 @@ def test_several_runs_lie_over_each_other_and_under_the_playgrounds():
         add(label)
     test = choose(opened("history"), 0, 1, 2)
     assert test.button(key="to_knobs").disabled
-    fine(test.button(key="to_playground").click().run())
+    fine(test.button(key="show_in_playground").click().run())
     ghosts = test.session_state.bench.ghosts
     assert [ghost.label for ghost in ghosts] == ["b", "b", "a"]
     assert all(len(ghost.view.loss) == 50 for ghost in ghosts)
@@ -349,7 +349,7 @@ def test_visitors_see_their_own_runs_only(monkeypatch):
 
 
 def test_a_browser_that_keeps_no_cookie_is_told_that_its_history_ends_with_the_tab(monkeypatch):
-    monkeypatch.setattr(visitor.st, "session_state", {"forgetful": True})
+    monkeypatch.setattr(visitor, "forgetful", lambda: True)
     monkeypatch.setenv("PLAYGROUND_HISTORY", "visitor")
     assert "as long as this tab is open" in visitor.how_long()
 

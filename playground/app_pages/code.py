@@ -5,6 +5,8 @@ from importlib import import_module
 
 import streamlit as st
 
+from playground.page_head import head
+
 ORDER = (
     ("attention", "The formula, and several heads of it"),
     ("masks", "Who may see whom"),
@@ -35,7 +37,7 @@ ORDER = (
     ("__main__", "Training without the app"),
 )
 
-st.session_state.head.header("The code", anchor=False)
+head().header("The code", anchor=False)
 st.markdown(
     "This is the model that runs on the Playground page: plain PyTorch, nothing hidden. "
     "Read it in this order."

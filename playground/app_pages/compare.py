@@ -4,84 +4,20 @@ import streamlit as st
 
 from playground import compare_panels, controls, transport
 from playground.components.link import copy_link
+from playground.page_head import projector
 from playground.series import Series, any_live
-from playground.spec import Spec
-from playground.variants import CONTRASTS, LineUp, caution, encode, read_link
+from playground.variants import LineUp
 from playground.visitor import bench as my_bench
 from playground.visitor import comparison as my_comparison
 from playground.visitor import start_runs
 
 POLL = 1.0  # seconds between two looks at the runs
-SEEDS = (1, 2, 3, 5, 10)
-FIRST_QUESTION = "scale=none"
 NOTHING = "Nothing to compare with yet: choose a contrast above, or add a variant of your own."
-
-
-def ask(base: Spec) -> None:
-    """A quick choice fills the field that the link holds."""
-    if name := st.session_state.contrast:
-        st.session_state.variants = encode(CONTRASTS[name].line_up(base).variants)
-
-
-def add(base: Spec) -> None:
-    """One more variant: a knob of the base set to another value."""
-    knob = controls.EVERY[st.session_state.new_field]
-    written = f"{knob.key}={knob.show(st.session_state.new_value)}"
-    st.session_state.variants = ";".join(filter(None, [st.session_state.variants, written]))
-
-
-def questions(base: Spec) -> LineUp:
-    """What is held against the base: a usual contrast, or variants of one's own."""
-    st.pills(
-        "What to compare with the knobs on the left",
-        list(CONTRASTS),
-        key="contrast",
-        format_func=lambda name: CONTRASTS[name].title,
-        on_change=ask,
-        args=(base,),
-    )
-    with st.expander("Variants of your own"):
-        names, values, button = st.columns([2, 2, 1], vertical_alignment="bottom")
-        fields = compare_panels.offered()
-        name = names.selectbox(
-            "Knob", list(fields), key="new_field", format_func=lambda key: fields[key].title
-        )
-        values.selectbox(
-            "Value", fields[name].choices, key="new_value", format_func=fields[name].show
-        )
-        button.button("Add", key="add", on_click=add, args=(base,), width="stretch")
-        st.text_input(
-            "All variants",
-            FIRST_QUESTION,
-            key="variants",
-            bind="query-params",
-            help="The link holds this: `scale=none; norm=pre,lr=0.01` are two variants, the second "
-            "of which changes two things.",
-        )
-    try:
-        lineup = read_link(st.session_state.variants or "", base, bench.device)
-    except ValueError as error:
-        st.error(str(error))
-        return LineUp(base)
-    if lineup.left_out:
-        st.warning("\n\n".join(lineup.left_out))
-    for variant in lineup.variants:
-        if warning := caution(variant.changes):
-            st.warning(f"{variant.label}: {warning}.")
-    return lineup
 
 
 def buttons(lineup: LineUp, moving: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", key="compare_transport"):
-        seeds = st.select_slider(
-            "Seeds",
-            SEEDS,
-            3,
-            key="seeds",
-            bind="query-params",
-            width=180,
-            help="Each configuration runs once for every seed; one seed proves nothing.",
-        )
+        seeds = compare_panels.seeds_slider()
         transport.play_or_pause(
             moving,
             lambda: start_runs(compared, lineup, seeds),
@@ -94,12 +30,12 @@ def buttons(lineup: LineUp, moving: bool) -> None:
 
 
 bench, compared = my_bench(), my_comparison()
-choice: controls.Choice = st.session_state.choice
+choice = controls.choice()
 if choice.problem:
     st.error(choice.problem)
 if choice.spec is None:
     st.stop()
-lineup = questions(choice.spec)
+lineup = compare_panels.questions(choice.spec, bench.device)
 series = compared.series()
 buttons(lineup, any_live(series))
 shown = compared.lineup
@@ -111,7 +47,7 @@ elif shown is not None and shown.specs != lineup.specs:
 
 def draw(series: tuple[Series, ...]) -> None:
     if lineup.variants or shown is not None:
-        compare_panels.draw(series, lineup, projector=st.session_state.get("projector", False))
+        compare_panels.draw(series, lineup, projector=projector())
 
 
 transport.live(draw, compared.series, series, any_live, every=POLL)

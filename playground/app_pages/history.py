@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from playground import take_home
+from playground import own_text, take_home
 from playground.compare_panels import layers_in_common
 from playground.components import live_plot
 from playground.figures import Band, attention_maps, attention_side_by_side, comparison_chart
 from playground.history import MAX_ENTRIES, Entry, HistoryUnavailable
-from playground.panels import IN_WORDS, references
+from playground.page_head import head, projector
+from playground.panels import IN_WORDS, log_switch, references
 from playground.remember import MEMORY, WORTH_KEEPING
 from playground.spec import Spec
 from playground.view import Status, View
@@ -113,7 +114,7 @@ def show_in_playground(chosen: list[Entry]) -> None:
 
 
 def load(entry: Entry) -> str:
-    spec = Spec.from_dict(entry.spec, st.session_state.get("own_text"))
+    spec = Spec.from_dict(entry.spec, own_text.in_use())
     take_home.into_knobs(bench, spec)
     return f"The knobs are as in “{entry.label}”." + take_home.not_replayed(entry.changes)
 
@@ -139,7 +140,7 @@ def actions(chosen: list[Entry]) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", key="history_actions"):
         go |= st.button(
             "Show in the Playground",
-            key="to_playground",
+            key="show_in_playground",
             icon=":material/layers:",
             on_click=attempt,
             args=(show_in_playground, chosen[:MOST_SHOWN]),
@@ -200,7 +201,7 @@ def view_of(entry: Entry) -> View:
 
 def curves(chosen: list[Entry]) -> None:
     with st.container(horizontal=True, key="history_switches"):
-        log = st.toggle("Log axis", key="log", bind="query-params", help="A logarithmic loss axis.")
+        log = log_switch()
         view = bench.view
         with_mine = (
             view is not None
@@ -221,7 +222,7 @@ def curves(chosen: list[Entry]) -> None:
         st.caption("They learn different tasks: their losses cannot be compared as they stand.")
     chance, floor = references_of(chosen[0]) if len(tasks) == 1 else (None, None)
     figure = comparison_chart(
-        bands, chance=chance, floor=floor, log=log, width=600, projector=projector
+        bands, chance=chance, floor=floor, log=log, width=600, projector=projector()
     )
     live_plot(figure, key="history_curves", name="history")
 
@@ -229,7 +230,7 @@ def curves(chosen: list[Entry]) -> None:
 def references_of(entry: Entry) -> tuple[tuple[float, float] | None, float | None]:
     """The chance losses and the floor; a text that is no longer here has none."""
     try:
-        spec = Spec.from_dict(entry.spec, st.session_state.get("own_text"))
+        spec = Spec.from_dict(entry.spec, own_text.in_use())
         chance, floor = references(spec.task, spec.model.architecture)
     except ValueError:
         return None, None
@@ -262,7 +263,7 @@ def pictures(chosen: list[Entry]) -> None:
         if len(shown) > 1:
             head = st.selectbox("Head", list(range(1, heads + 1)), key="history_head", width=90)
     first = shown[0]
-    common = {"stage": "weights", "projector": projector}
+    common = {"stage": "weights", "projector": projector()}
     if len(shown) == 1:
         figure = attention_maps(
             first.stages["weights"],
@@ -334,8 +335,7 @@ def page() -> None:
 
 
 bench, owner = my_bench(), history_owner()
-projector = st.session_state.get("projector", False)
-st.session_state.head.header("History", anchor=False)
+head().header("History", anchor=False)
 if owner is None:
     st.info(f"The history is switched off on this server ({HISTORY}=off).")
     st.stop()

@@ -4,6 +4,7 @@ import streamlit as st
 
 from playground import scenarios
 from playground.glossary import explain
+from playground.page_head import head
 from playground.pages import IDEAS, INSTRUMENTS, About
 from playground.visitor import bench as my_bench
 
@@ -37,9 +38,7 @@ def grid(pages: dict[str, About], columns: int) -> None:
                 card(page, about)
 
 
-st.session_state.head.header(
-    "Change one thing in a transformer, and see what happens", anchor=False
-)
+head().header("Change one thing in a transformer, and see what happens", anchor=False)
 st.html(f'<p style="font-size: 1.2rem; line-height: 1.5">{explain(IN_A_SENTENCE)}</p>')
 with st.container(horizontal=True, vertical_alignment="center"):
     if st.button(

@@ -7,16 +7,13 @@ import streamlit as st
 from playground import controls, panels, transport
 from playground.components.link import copy_link
 from playground.glossary import GLOSSARY
+from playground.page_head import projector
 from playground.spec import Spec
 from playground.view import View
 from playground.visitor import bench as my_bench
 from playground.workbench import Workbench
 
 POLL = 0.5  # seconds between two looks at a run
-
-
-def new_seed() -> None:
-    st.session_state.seed = st.session_state.get("seed", 0) + 1
 
 
 def buttons(bench: Workbench, view: View | None) -> None:
@@ -48,7 +45,7 @@ def buttons(bench: Workbench, view: View | None) -> None:
             "New seed",
             key="new_seed",
             icon=":material/casino:",
-            on_click=new_seed,
+            on_click=controls.new_seed,
             help="Other initial weights and other batches.",
         )
         with st.popover(
@@ -61,19 +58,14 @@ def buttons(bench: Workbench, view: View | None) -> None:
     transport.say_refusal()
 
 
-def own_example() -> str | None:
-    """What the visitor typed as an example of their own."""
-    return st.session_state.get("probe") or None
-
-
 def wanted(bench: Workbench) -> Spec | None:
     """The knobs' spec with the visitor's own example, if it is one."""
-    choice: controls.Choice = st.session_state.choice
+    choice = controls.choice()
     if choice.problem:
         st.error(choice.problem)
     if choice.spec is None:
         return bench.spec
-    text = own_example()
+    text = controls.own_example()
     try:
         choice.spec.task.probe(choice.spec.model.architecture, text)
     except ValueError as error:
@@ -92,16 +84,13 @@ except ValueError as error:
     st.error(str(error))
 view = bench.view
 buttons(bench, view)
-# Another run, or another length, is watched as it goes, wherever the last one was scrubbed to.
-watched = (bench.begun, view is None, bench.spec.training.steps)
-if st.session_state.get("watched") != watched:
-    st.session_state.watched, st.session_state.shown_step = watched, bench.spec.training.steps
-asked = own_example()
+panels.watch(bench)
+asked = controls.own_example()
 
 
 def draw(view: View | None) -> None:
-    panels.draw(bench, view, projector=st.session_state.get("projector", False))
-    if own_example() != asked:
+    panels.draw(bench, view, projector=projector())
+    if controls.own_example() != asked:
         st.rerun()  # it was typed, or came with the link: the page has not seen it yet
 
 

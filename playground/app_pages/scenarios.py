@@ -4,6 +4,7 @@ import streamlit as st
 
 from playground import compare_panels, controls, estimate, scenarios, transport
 from playground.comparison import Comparison
+from playground.page_head import head, projector
 from playground.panels import references
 from playground.scenarios import MEASURES, Outcome, Results, Scenario
 from playground.series import Series, any_live
@@ -16,7 +17,6 @@ from playground.visitor import start_runs
 POLL = 1.0  # seconds between two looks at the runs
 COLUMNS = 3  # of cards
 REFERENCES = {"chance": "best blind guess", "floor": "no model can be below"}
-PLAYGROUND, COMPARE = "app_pages/playground.py", "app_pages/compare.py"
 
 
 # --- the gallery ----------------------------------------------------------------------------
@@ -155,14 +155,14 @@ def buttons(scenario: Scenario, expected: Outcome | None, seen: Seen) -> None:
 # --- what comes out -------------------------------------------------------------------------
 
 
-def curves(scenario: Scenario, series: Seen, projector: bool) -> None:
+def curves(scenario: Scenario, series: Seen) -> None:
     base = scenario.base
     chance, floor = references(base.task, base.model.architecture)
     left, right = st.columns([2, 1], gap="medium")
     with left:
-        compare_panels.curves(series, chance, floor, base.training.steps, projector)
+        compare_panels.curves(series, chance, floor, base.training.steps, projector())
     with right:
-        compare_panels.bars(series, chance, floor, projector)
+        compare_panels.bars(series, chance, floor, projector())
 
 
 def reveal(scenario: Scenario, series: Seen) -> None:
@@ -226,32 +226,22 @@ def table(scenario: Scenario, results: Results) -> list[dict[str, str]]:
     return rows
 
 
-def take(scenario: Scenario, page: str) -> None:
-    """Turn the knobs to the scenario's base; the script goes to the page."""
-    link: dict[str, str] = {}
-    if page == COMPARE:
-        link = compare_panels.set_up(scenario.base, scenario.link, scenario.seeds)
-    else:
-        controls.turn_to(scenario.base)
-    st.session_state.go_to = page, link
-
-
 def onwards(scenario: Scenario) -> None:
     with st.container(horizontal=True, key="onwards"):
         st.button(
             "Take it into the Playground",
             key="to_playground",
             icon=":material/play_circle:",
-            on_click=take,
-            args=(scenario, PLAYGROUND),
+            on_click=controls.take_to,
+            args=("playground", scenario.base),
             help="Set the knobs to the base of this scenario.",
         )
         st.button(
             "Take it into Compare",
             key="to_compare",
             icon=":material/compare_arrows:",
-            on_click=take,
-            args=(scenario, COMPARE),
+            on_click=compare_panels.take_to_compare,
+            args=(scenario.base, scenario.link, scenario.seeds),
             help="Set the knobs to the base and the variants to these.",
         )
 
@@ -266,13 +256,10 @@ def remember() -> None:
         st.session_state.strange = asked if asked and asked not in found else None
 
 
-if way := st.session_state.pop("go_to", None):
-    page, link = way
-    st.switch_page(page, query_params=link)  # the knobs write theirs anew
 bench, found = my_bench(), scenarios.load()
 compared: Comparison = st.session_state.setdefault("rehearsal", Comparison(bench.owner))
 remember()
-with st.session_state.head.container(horizontal=True, vertical_alignment="bottom"):
+with head().container(horizontal=True, vertical_alignment="bottom"):
     name = st.selectbox(
         "Scenario",
         list(found),
@@ -299,11 +286,8 @@ describe(scenario)
 seen = look()
 expected = predict(scenario, started=bool(seen))
 buttons(scenario, expected, seen)
-projector = st.session_state.get("projector", False)
 if over(seen):
     reveal(scenario, seen)
-transport.live(
-    lambda now: curves(scenario, now, projector) if now else None, look, seen, any_live, every=POLL
-)
+transport.live(lambda now: curves(scenario, now) if now else None, look, seen, any_live, every=POLL)
 if over(seen):
-    compare_panels.side_by_side(seen, scenario.base, projector)
+    compare_panels.side_by_side(seen, scenario.base, projector())

@@ -40,5 +40,10 @@ def remember_visitor() -> None:
         st.session_state.visitor_id = found
 
 
+def forgetful() -> bool:
+    """Whether the browser has refused to keep the id."""
+    return st.session_state.get("forgetful", False)
+
+
 def _is_id(text: str) -> bool:
     return re.fullmatch("[0-9a-f]{32}", text) is not None

@@ -1,0 +1,29 @@
+"""What stands at the head of every page: its title, and the switch for the back row."""
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+
+def draw(knobs: bool) -> None:
+    """Draw the head; on a page with knobs in the sidebar, the switch stands there."""
+    if knobs:
+        switches = st.sidebar
+    else:
+        left, switches = st.columns([5, 1], vertical_alignment="center")
+        st.session_state.page_head = left
+    switches.toggle(
+        "Projector",
+        key="projector",
+        bind="query-params",
+        help="Larger text and thicker lines, for the back row.",
+    )
+
+
+def head() -> DeltaGenerator:
+    """Where a page without knobs puts its title."""
+    return st.session_state.page_head
+
+
+def projector() -> bool:
+    """Whether the page is drawn for the back row."""
+    return st.session_state.get("projector", False)
