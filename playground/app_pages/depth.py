@@ -161,8 +161,8 @@ def what_it_does(on: depth.Flow, off: depth.Flow, norm: str) -> str:
         f"with them at {times_its_size(on.factor)}"
     )
     lost_too = (
-        f"what tells the places of a row apart is {share(off.variation[-1])} of the stream without, "
-        f"{share(on.variation[-1])} with them"
+        f"what tells the places of a row apart is {share(off.variation[-1])} of the stream "
+        f"without, {share(on.variation[-1])} with them"
     )
     if fades and swells:
         return (
@@ -181,9 +181,9 @@ def what_it_does(on: depth.Flow, off: depth.Flow, norm: str) -> str:
         reason = "" if norm == "none" else ": LayerNorm restores sizes, on the way back too"
         return (
             f"**Here it is not the gradient's size.** {both}{reason}. But {lost_too}, and no "
-            "norm brings back what is lost. Each attention takes weighted means over the places. Added "
-            "to the stream, they leave it what it knew; in its place, block after block, only the "
-            "mean survives."
+            "norm brings back what is lost. Each attention takes weighted means over the places. "
+            "Added to the stream, they leave it what it knew; in its place, block after block, only "
+            "the mean survives."
         )
     return f"**Here little is lost so far.** {both}; {lost_too}. Depth is the knob to turn."
 
