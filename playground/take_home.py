@@ -11,9 +11,10 @@ import streamlit as st
 
 from core.tasks.sources import MAX_TEXT_BYTES
 from playground import controls, own_text, saved_run
-from playground.export import MAX_CONFIG_BYTES, config_from_json, config_json, metrics_csv, script
+from playground.export import MAX_CONFIG_BYTES, config_from_json, config_json, metrics_csv
 from playground.limits import check_limits
 from playground.remember import title
+from playground.single_file import script
 from playground.spec import Spec, hot_changes_text
 from playground.workbench import Workbench
 

@@ -1,0 +1,722 @@
+"""The whole run in one file, with every switch as an `if` on a constant: what an export is cut from.
+
+`single_file.py` puts a run's values in place of the constants, keeps the branches that the run
+takes and leaves out what nobody uses then. This file is Python like any other: as it stands it
+trains the default run. Each kind of number is drawn and added up in the order of `core`, which a
+test compares with it digit for digit.
+
+A new position, mask, norm … is a branch here, a new task one in the task's section.
+"""
+
+import hashlib
+import math
+import re
+from fractions import Fraction
+from pydoc_data.topics import topics
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+TASK = "reverse"
+if TASK == "text":
+    LENGTH = 64  # characters that the model sees at once
+    WIDTH = LENGTH + 1 if ARCHITECTURE == "decoder" else LENGTH  # of a training window
+elif TASK == "add":
+    SYMBOLS = 10  # base of the numbers
+    LENGTH = 2  # digits of each number
+elif TASK == "recall":
+    SYMBOLS = 8  # different values
+    LENGTH = 4  # pairs in a question
+else:
+    SYMBOLS = 10  # different symbols
+    LENGTH = 10  # symbols in a question
+VARY = False
+SOURCE = "docs"
+ARCHITECTURE = "decoder"
+VOCAB_SIZE = 12  # different tokens
+MAX_LEN = 20  # tokens in the longest sequence
+D_MODEL = 64  # width of the residual stream: numbers per token
+N_HEADS = 4
+D_HEAD = D_MODEL // N_HEADS  # columns per head
+N_LAYERS = 2
+D_FF = 256  # width inside the feed-forward
+SCALE = "sqrt_d_head"
+POSITION = "sinusoidal"
+MASK = "causal"
+WINDOW = 4  # keys that a query sees, itself counted
+PAD_MASK = True
+RESIDUAL = True
+NORM = "post"
+FFN = True
+ACTIVATION = "relu"
+INIT = "xavier"
+TIE_EMBEDDINGS = False
+
+STEPS = 300
+PLANNED_STEPS = 300  # the length that the learning rate's schedule reckons with
+BATCH_SIZE = 32
+OPTIMIZER = "adamw"
+LR = 0.001  # the learning rate, at its peak
+SCHEDULE = "constant"
+WARMUP = 0  # steps over which the learning rate rises
+WEIGHT_DECAY = 0.01
+CLIP = 1.0  # the largest gradient norm
+PRECISION = "fp32"
+SEED = 0  # decides the initial weights and the batches
+DEVICE = "cpu"
+THREADS = 1  # another number would change the last digits of sums
+TURNED = frozenset()  # constants that change on the way
+
+PAD = 0  # the token that fills up short rows: never scored
+IGNORED = -100  # a target that is not scored
+
+torch.set_num_threads(THREADS)
+
+
+# --- attention: softmax(q kᵀ · scale + mask) v ----------------------------------------------
+def split_heads(x):
+    """[batch, length, d_model] -> [batch, heads, length, d_head]: to each head its own columns."""
+    return x.unflatten(-1, (N_HEADS, -1)).transpose(1, 2)
+
+
+def attend(q, k, v, mask):
+    """Each query takes the mean of the values, weighted by how well their keys fit.
+
+    In one fused call what could be spelled out as
+    `(q @ k.transpose(-2, -1) * scale + mask).softmax(-1) @ v`.
+    """
+    if SCALE == "sqrt_d_head":
+        scale = D_HEAD**-0.5  # q·k is a sum of d_head products: this keeps its spread near 1
+    elif SCALE == "sqrt_d_model":
+        scale = D_MODEL**-0.5
+    elif SCALE == "d_head":
+        scale = 1 / D_HEAD
+    else:
+        scale = 1.0
+    if PRECISION != "fp32" and mask is not None:
+        mask = mask.to(q.dtype)
+    z = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
+    if VARY and PAD_MASK and MASK == "window":
+        z = z * (mask.amax(-1, keepdim=True) > HIDDEN)  # a query that sees nothing takes nothing
+    return z.transpose(1, 2).flatten(2)  # the heads' columns side by side again
+
+
+class SelfAttention(nn.Module):
+    """Several heads look at the same sequence, each in its own columns."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(D_MODEL, 3 * D_MODEL)  # W_q, W_k and W_v on top of each other
+        self.out = nn.Linear(D_MODEL, D_MODEL)
+
+    def forward(self, x, mask):  # x: [batch, length, d_model]
+        q, k, v = (split_heads(part) for part in self.qkv(x).chunk(3, dim=-1))
+        if POSITION == "rotary":
+            q, k = rotate(q), rotate(k)
+        return self.out(attend(q, k, v, mask))
+
+
+class CrossAttention(nn.Module):
+    """Queries from the decoder's sequence, keys and values from what the encoder has read."""
+
+    def __init__(self):
+        super().__init__()
+        self.q = nn.Linear(D_MODEL, D_MODEL)
+        self.kv = nn.Linear(D_MODEL, 2 * D_MODEL)
+        self.out = nn.Linear(D_MODEL, D_MODEL)
+
+    def forward(self, x, memory, mask):  # x: [batch, target, d_model]
+        k, v = (split_heads(part) for part in self.kv(memory).chunk(2, dim=-1))
+        return self.out(attend(split_heads(self.q(x)), k, v, mask))
+
+
+# --- masks: which keys a query may see ------------------------------------------------------
+if PRECISION == "bf16":
+    DTYPE = torch.bfloat16
+elif PRECISION == "fp16":
+    DTYPE = torch.float16
+# As a score it gets the weight 0, exactly; and yet it is finite, so that nothing becomes nan.
+HIDDEN = torch.finfo(torch.float32 if PRECISION == "fp32" else DTYPE).min / 2
+
+
+def self_mask(tokens):
+    """What is added to the scores: 0 where a query sees a key, HIDDEN elsewhere: [query, key]."""
+    length = tokens.shape[1]
+    query = torch.arange(length, device=DEVICE)[:, None]
+    key = torch.arange(length, device=DEVICE)[None, :]
+    if MASK == "causal":
+        seen = key <= query  # itself and everything before it: nothing from the future
+    elif MASK == "window":
+        seen = (key <= query) & (query - key < WINDOW)  # the last few, itself counted
+    else:
+        seen = query + key >= 0  # everything, the future included
+    if VARY and PAD_MASK:
+        seen = seen & (tokens != PAD)[:, None, None, :]  # now [batch, 1, query, key]
+    if POSITION == "alibi":
+        return torch.where(seen, 0.0, HIDDEN) + alibi(length)
+    else:
+        return torch.where(seen, 0.0, HIDDEN)
+
+
+def padding_mask(source):
+    """Every query reads the whole source, both ways, but not its padding: [batch, 1, 1, key]."""
+    return torch.where((source != PAD)[:, None, None, :], 0.0, HIDDEN)
+
+
+# --- positions: attention by itself does not know the order of the tokens -------------------
+def sinusoids(length):
+    """Sines and cosines of falling frequency: [length, d_model] (Vaswani et al. 2017, 3.5)."""
+    position = torch.arange(length, dtype=torch.float64)[:, None]
+    even = torch.arange(0, D_MODEL, 2, dtype=torch.float64)
+    angle = position * torch.exp(-math.log(10_000.0) * even / D_MODEL)
+    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :D_MODEL].float()
+
+
+class LearnedPositions(nn.Module):
+    """One learnt vector per position."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(torch.empty(MAX_LEN, D_MODEL))
+
+    def forward(self, x):
+        return x + self.table[: x.shape[1]]
+
+
+def rotate(x):
+    """Turn each pair of columns by an angle that grows with the position (RoFormer, eq. 34).
+
+    A query and a key turned so meet at an angle that depends on their distance only.
+    """
+    even = torch.arange(0, D_HEAD, 2, dtype=torch.float64)
+    frequency = (10_000.0 ** (-even / D_HEAD)).float().to(DEVICE)
+    position = torch.arange(x.shape[2], device=DEVICE, dtype=torch.float32)
+    angle = position[:, None] * frequency
+    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+    even, odd = x[..., 0::2], x[..., 1::2]
+    return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
+
+
+def alibi(length):
+    """Lower each score in proportion to the distance of query and key (Press et al. 2022).
+
+    Each head has its own slope: powers of 2^(-8/n_heads), where n_heads is a power of two.
+    """
+    power = 2 ** math.floor(math.log2(N_HEADS))
+    slopes = [2 ** (-8 * (head + 1) / power) for head in range(power)]
+    slopes += [2 ** (-4 * (head + 1) / power) for head in range(0, 2 * (N_HEADS - power), 2)]
+    position = torch.arange(length, device=DEVICE)
+    distance = (position[:, None] - position[None, :]).abs()
+    return -torch.tensor(slopes, device=DEVICE)[None, :, None, None] * distance
+
+
+class Embedding(nn.Module):
+    """Tokens become vectors that also know where they stand."""
+
+    def __init__(self):
+        super().__init__()
+        self.tokens = nn.Embedding(VOCAB_SIZE, D_MODEL)
+        if POSITION == "learned":
+            self.position = LearnedPositions()
+        if POSITION == "sinusoidal":
+            self.waves = sinusoids(MAX_LEN).to(DEVICE)
+
+    def forward(self, tokens):  # [batch, length]
+        x = self.tokens(tokens)  # [batch, length, d_model]
+        if INIT == "xavier":
+            x = x * math.sqrt(D_MODEL)  # the table starts small: about N(0, 1) from here on
+        if POSITION == "sinusoidal":
+            x = x + self.waves[: tokens.shape[1]]
+        if POSITION == "learned":
+            x = self.position(x)
+        return x
+
+
+# --- blocks ---------------------------------------------------------------------------------
+class FeedForward(nn.Module):
+    """The same two-layer network at every position."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(D_MODEL, D_FF)
+        self.out = nn.Linear(D_FF, D_MODEL)
+
+    def forward(self, x):
+        hidden = self.inner(x)  # [batch, length, d_ff]
+        return self.out(F.relu(hidden) if ACTIVATION == "relu" else F.gelu(hidden))
+
+
+class Block(nn.Module):
+    """Self-attention moves information between positions; the feed-forward works on each alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.attention = SelfAttention()
+        if NORM != "none":
+            self.attention_norm = nn.LayerNorm(D_MODEL)
+        if FFN:
+            self.ffn = FeedForward()
+        if FFN and NORM != "none":
+            self.ffn_norm = nn.LayerNorm(D_MODEL)
+
+    def forward(self, x, mask):
+        y = self.attention(self.attention_norm(x) if NORM == "pre" else x, mask)
+        if NORM == "post":
+            x = self.attention_norm(x + y if RESIDUAL else y)
+        else:
+            x = x + y if RESIDUAL else y
+        if FFN:
+            y = self.ffn(self.ffn_norm(x) if NORM == "pre" else x)
+            if NORM == "post":
+                x = self.ffn_norm(x + y if RESIDUAL else y)
+            else:
+                x = x + y if RESIDUAL else y
+        return x
+
+
+class CrossBlock(Block):
+    """The block of the decoder: in between, it reads what the encoder has made of the source."""
+
+    def __init__(self):
+        super().__init__()
+        self.cross = CrossAttention()
+        if NORM != "none":
+            self.cross_norm = nn.LayerNorm(D_MODEL)
+
+    def forward(self, x, mask, memory, memory_mask):
+        y = self.attention(self.attention_norm(x) if NORM == "pre" else x, mask)
+        if NORM == "post":
+            x = self.attention_norm(x + y if RESIDUAL else y)
+        else:
+            x = x + y if RESIDUAL else y
+        y = self.cross(self.cross_norm(x) if NORM == "pre" else x, memory, memory_mask)
+        if NORM == "post":
+            x = self.cross_norm(x + y if RESIDUAL else y)
+        else:
+            x = x + y if RESIDUAL else y
+        if FFN:
+            y = self.ffn(self.ffn_norm(x) if NORM == "pre" else x)
+            if NORM == "post":
+                x = self.ffn_norm(x + y if RESIDUAL else y)
+            else:
+                x = x + y if RESIDUAL else y
+        return x
+
+
+# --- the model ------------------------------------------------------------------------------
+class Encoder(nn.Module):
+    """The stack beside the decoder: it reads the whole source, both ways."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block() for _ in range(N_LAYERS))
+        if NORM == "pre":
+            self.norm = nn.LayerNorm(D_MODEL)
+
+    def forward(self, x, mask):
+        for block in self.blocks:
+            x = block(x, mask)
+        return self.norm(x) if NORM == "pre" else x
+
+
+class Transformer(nn.Module):
+    """Embed, pass through the blocks, read off the logits."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = Embedding()
+        if ARCHITECTURE == "encoder-decoder":
+            self.blocks = nn.ModuleList(CrossBlock() for _ in range(N_LAYERS))
+        else:
+            self.blocks = nn.ModuleList(Block() for _ in range(N_LAYERS))
+        if NORM == "pre":
+            self.norm = nn.LayerNorm(D_MODEL)
+        self.head = nn.Linear(D_MODEL, VOCAB_SIZE, bias=False)
+        if TIE_EMBEDDINGS:
+            self.head.weight = self.embed.tokens.weight
+        if ARCHITECTURE == "encoder-decoder":
+            self.encoder = Encoder()
+
+    if ARCHITECTURE == "encoder-decoder":
+
+        def forward(self, source, target):  # [batch, source], [batch, target]
+            source_mask = memory_mask = None  # every position sees the whole source
+            if VARY and PAD_MASK:
+                source_mask = memory_mask = padding_mask(source)
+            if POSITION == "alibi":
+                distance = alibi(source.shape[1])
+                source_mask = source_mask + distance if VARY and PAD_MASK else distance
+            memory = self.encoder(self.embed(source), source_mask)  # [batch, source, d_model]
+
+            x = self.embed(target)
+            mask = self_mask(target)
+            for block in self.blocks:
+                x = block(x, mask, memory, memory_mask)
+            return self.head(self.norm(x) if NORM == "pre" else x)  # [batch, target, vocab]
+
+    else:
+
+        def forward(self, tokens):  # [batch, length]
+            x = self.embed(tokens)
+            mask = self_mask(tokens)
+            for block in self.blocks:
+                x = block(x, mask)
+            return self.head(self.norm(x) if NORM == "pre" else x)  # [batch, length, vocab]
+
+
+# --- the numbers that the weights start from ------------------------------------------------
+@torch.no_grad()
+def initialise(model):
+    """Each parameter is drawn from a generator of its own, seeded by (seed, parameter name)."""
+    for name, p in model.named_parameters():
+        if NORM != "none" and "norm" in name:
+            continue  # as built: gain 1, shift 0
+        digest = hashlib.sha256(f"{SEED}/{name}".encode()).digest()
+        generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
+        if INIT == "xavier":
+            if name.endswith("bias"):
+                nn.init.zeros_(p)
+            elif name == "embed.tokens.weight":
+                nn.init.normal_(p, 0.0, D_MODEL**-0.5, generator=generator)
+            elif POSITION == "learned" and name == "embed.position.table":
+                nn.init.normal_(p, 0.0, 0.02, generator=generator)
+            elif name.endswith("kv.weight"):
+                for matrix in p.split(D_MODEL):  # W_q, W_k and W_v each as a matrix of its own
+                    nn.init.xavier_uniform_(matrix, generator=generator)
+            else:
+                nn.init.xavier_uniform_(p, generator=generator)
+        elif INIT == "gpt2":
+            if name.endswith("bias"):
+                nn.init.zeros_(p)
+            elif name.endswith("out.weight"):  # ends a sub-layer: smaller, the more are added up
+                nn.init.normal_(p, 0.0, 0.02 / math.sqrt(2 * N_LAYERS), generator=generator)
+            else:
+                nn.init.normal_(p, 0.0, 0.02, generator=generator)
+        elif INIT == "torch":
+            if name.startswith("embed"):
+                nn.init.normal_(p, 0.0, 1.0, generator=generator)
+            elif FFN and name.endswith("ffn.inner.bias"):
+                nn.init.uniform_(p, -(D_MODEL**-0.5), D_MODEL**-0.5, generator=generator)
+            elif FFN and name.endswith("ffn.out.bias"):
+                nn.init.uniform_(p, -(D_FF**-0.5), D_FF**-0.5, generator=generator)
+            elif name.endswith("bias"):
+                nn.init.zeros_(p)
+            elif name.endswith(("kv.weight", "cross.q.weight")):
+                bound = math.sqrt(6 / (4 * D_MODEL))  # Xavier on W_q, W_k and W_v as one matrix
+                nn.init.uniform_(p, -bound, bound, generator=generator)
+            else:
+                nn.init.kaiming_uniform_(p, a=math.sqrt(5), generator=generator)
+
+
+# --- what is learnt -------------------------------------------------------------------------
+if TASK == "text" and SOURCE == "grammar":
+    from core.tasks.grammar import ASIDES, BRACKETS, NOUNS, START, VERBS, Edge, rules
+
+    MOST_EDGES = 7  # in a sentence
+    SHORTEST = 20  # characters of a sentence
+
+    # A sentence that is over waits in a last state, whose one edge writes nothing.
+    RULES = {**rules(), "over": [Edge(Fraction(1), "", "over")]}
+    STATES = list(RULES)
+    EDGES = [edge for edges in RULES.values() for edge in edges]
+    VOCABULARY = ["·", *sorted({letter for edge in EDGES for letter in edge.text})]
+    # All probabilities are whole numbers of tickets: drawing a ticket is drawing an edge.
+    TICKETS = math.lcm(*(edge.probability.denominator for edge in EDGES))
+    SHARES = torch.tensor([int(edge.probability * TICKETS) for edge in EDGES])
+    DRAWN = torch.arange(len(EDGES)).repeat_interleave(SHARES)  # [states · tickets] -> edge
+    LEADS_TO = torch.tensor([STATES.index("over" if e.to == START else e.to) for e in EDGES])
+    LETTERS = nn.utils.rnn.pad_sequence(  # what an edge writes: [edges, letters]
+        [torch.tensor([VOCABULARY.index(x) for x in e.text]).long() for e in EDGES], True, PAD
+    )
+
+    def windows(size):
+        """Rows of whole sentences, each after a newline, cut off at WIDTH characters."""
+        sentences = size * math.ceil((WIDTH - 1) / SHORTEST)
+        tickets = torch.randint(TICKETS, (MOST_EDGES, sentences), generator=batches)
+        state = torch.zeros(sentences, dtype=torch.int64)
+        edges = []
+        for ticket in tickets:
+            edges.append(DRAWN[state * TICKETS + ticket])
+            state = LEADS_TO[edges[-1]]
+        rows = LETTERS[torch.stack(edges, dim=1)].view(size, -1)
+        newline = torch.tensor([VOCABULARY.index("\n")])
+        return torch.stack([torch.cat((newline, row[row != PAD]))[:WIDTH] for row in rows])
+
+elif TASK == "text":
+    if SOURCE == "docs":
+        # Python's own reference texts, in plain ASCII.
+        TEXT = "\n\n".join(topics[name] for name in sorted(topics))
+        SPELLED = dict(zip("“”‘’–—…ß", ['"', '"', "'", "'", "-", "-", "...", "ss"], strict=True))
+        TEXT = re.sub(r"[^\n -~]", "", TEXT.translate(str.maketrans(SPELLED)))
+        TEXT_SHA256 = ""
+        found = hashlib.sha256(TEXT.encode()).hexdigest()
+        assert found == TEXT_SHA256, "another Python's documentation is another text"
+    else:
+        TEXT = ""
+    VOCABULARY = ["·", *sorted(set(TEXT))]
+    ID_OF = {character: i for i, character in enumerate(VOCABULARY)}
+    IDS = torch.tensor([ID_OF[character] for character in TEXT])
+    TRAINING = IDS[: len(IDS) - max(len(IDS) // 10, WIDTH)]  # the last tenth is for validation
+
+    def windows(size):
+        """Stretches of the text from random places: [size, WIDTH]."""
+        starts = torch.randint(len(TRAINING) - WIDTH + 1, (size,), generator=batches)
+        return TRAINING[starts[:, None] + torch.arange(WIDTH)]
+
+elif TASK == "recall":
+    # Pairs of a key and a value, then a key: `a3 c7 b1 → c` asks for 7.
+    N_KEYS = max(SYMBOLS, LENGTH)
+    KEYS = "abcdefghijklmnopqrstuvwxyz"[:N_KEYS]
+    VALUES = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[:SYMBOLS]
+    VOCABULARY = ["·", *KEYS, *VALUES, "→"]
+    ARROW = N_KEYS + SYMBOLS + 1
+
+    def draw(size, generator):
+        """Random questions [size, question], whose keys differ."""
+        order = torch.rand(size, N_KEYS, generator=generator).argsort(1)
+        keys = order[:, :LENGTH] + 1
+        values = torch.randint(SYMBOLS, keys.shape, generator=generator) + N_KEYS + 1
+        asked = torch.randint(LENGTH, (size, 1), generator=generator)
+        pairs = torch.stack((keys, values), dim=2).flatten(1)
+        return torch.cat((pairs, torch.full((size, 1), ARROW), keys.gather(1, asked)), dim=1)
+
+    def solve(questions):
+        """The value of the key that is asked for."""
+        keys, values = questions[:, :-2:2], questions[:, 1:-2:2]
+        place = (keys == questions[:, -1:]).int().argmax(1, keepdim=True)
+        return values.gather(1, place)
+
+elif TASK == "add":
+    # Two numbers and their sum, which has one digit more: `47+85=132`. Digit d has id d + 1.
+    VOCABULARY = ["·", *"0123456789abcdef"[:SYMBOLS], "+", "=", "_"]
+    PLUS = SYMBOLS + 1
+    EQUALS = SYMBOLS + 2
+    SLOT = SYMBOLS + 3  # where an encoder writes a digit of the sum
+    POWERS = torch.tensor([SYMBOLS**place for place in range(LENGTH, -1, -1)])
+
+    def draw(size, generator):
+        """Random questions [size, question]: the digits of both numbers, `+` and `=`."""
+        digits = torch.randint(1, SYMBOLS + 1, (size, 2 * LENGTH), generator=generator)
+        plus, equals = torch.full((size, 1), PLUS), torch.full((size, 1), EQUALS)
+        return torch.cat((digits[:, :LENGTH], plus, digits[:, LENGTH:], equals), dim=1)
+
+    def solve(questions):
+        """The digits of the sum."""
+        first, second = questions[:, :LENGTH] - 1, questions[:, LENGTH + 1 : -1] - 1
+        total = ((first + second) * POWERS[1:]).sum(1, keepdim=True)
+        return total // POWERS % SYMBOLS + 1
+
+else:
+    VOCABULARY = ["·", *"0123456789abcdefghijklmnopqrstuvwxyz"[:SYMBOLS], "→"]
+    ARROW = SYMBOLS + 1
+
+    def draw(size, generator):
+        """Random questions: [size, LENGTH]."""
+        if VARY:  # some are shorter, and filled up with padding
+            questions = torch.randint(1, SYMBOLS + 1, (size, LENGTH), generator=generator)
+            lengths = torch.randint((LENGTH + 1) // 2, LENGTH + 1, (size, 1), generator=generator)
+            return questions.masked_fill(torch.arange(LENGTH) >= lengths, PAD)
+        else:
+            return torch.randint(1, SYMBOLS + 1, (size, LENGTH), generator=generator)
+
+    if TASK == "copy":
+
+        def solve(questions):
+            """The symbols as they are."""
+            return questions
+
+    elif TASK == "sort":
+
+        def solve(questions):
+            """The symbols in order."""
+            if VARY:
+                last = questions.masked_fill(questions == PAD, SYMBOLS + 1)  # behind every symbol
+                ordered = last.sort(1).values
+                return ordered.masked_fill(ordered > SYMBOLS, PAD)
+            else:
+                return questions.sort(1).values
+
+    else:
+
+        def solve(questions):
+            """The symbols backwards."""
+            if VARY:  # padding stays last
+                lengths = (questions != PAD).sum(1, keepdim=True)
+                places = lengths - 1 - torch.arange(LENGTH)
+                return questions.gather(1, places.clamp(min=0)).masked_fill(places < 0, PAD)
+            else:
+                return questions.flip(1)
+
+
+def signed(number):
+    """The same 64 bits as a signed number."""
+    return (number + 2**63) % 2**64 - 2**63
+
+
+def hashed(questions):
+    """A number for each question, that looks random."""
+    weyl = [0x9E37_79B9_7F4A_7C15 * (2 * i + 1) ** 3 for i in range(questions.shape[1])]
+    value = (questions * torch.tensor([signed(number | 1) for number in weyl])).sum(1)
+    return ((value ^ (value >> 31)) * signed(0xBF58_476D_1CE4_E5B9)) >> 24
+
+
+CENSUS = hashed(draw(4096, torch.Generator().manual_seed(20_170_612))).unique()
+BORDER = CENSUS[max(1, round(len(CENSUS) / 8)) - 1]
+
+
+def held_out(questions):
+    """Which questions are kept for validation: an eighth of all."""
+    return hashed(questions) <= BORDER
+
+
+def training_questions(size):
+    """Random questions, without those that are held out for validation."""
+    kept, missing = [], size
+    while missing > 0:
+        questions = draw(int(1.2 * missing / (1 - 1 / 8)) + 8, batches)
+        kept.append(questions[~held_out(questions)][:missing])
+        missing -= len(kept[-1])
+    return torch.cat(kept)
+
+
+def read_and_write(questions, answers):
+    """What the model reads: the questions, and the answers as far as they are written."""
+    if ARCHITECTURE == "encoder" and TASK == "add":
+        return (F.pad(questions, (0, LENGTH + 1), value=SLOT),)
+    elif ARCHITECTURE == "encoder":
+        return (questions,)
+    elif ARCHITECTURE == "encoder-decoder":
+        return questions, F.pad(answers, (1, 0), value=EQUALS if TASK == "add" else ARROW)
+    elif TASK in ("recall", "add"):
+        return (torch.cat((questions, answers), dim=1),)
+    else:
+        return (torch.cat((F.pad(questions, (0, 1), value=ARROW), answers), dim=1),)
+
+
+def batch(size):
+    """What the model reads, and the right token for each position: IGNORED where none is asked."""
+    if TASK == "text" and ARCHITECTURE == "decoder":
+        rows = windows(size)
+        return rows[:, :-1], rows[:, 1:]  # each position predicts the character after it
+    elif TASK == "text":
+        rows, half = windows(size), WIDTH // 2  # the encoder reads one half, the decoder writes
+        return rows[:, :half], rows[:, half - 1 : -1], rows[:, half:]
+    else:
+        questions = training_questions(size)
+        answers = solve(questions)
+        inputs = read_and_write(questions, answers[:, :-1])
+        if VARY:
+            answers = answers.masked_fill(answers == PAD, IGNORED)
+        unscored = inputs[-1].shape[1] - answers.shape[1]  # positions before the answer
+        return *inputs, F.pad(answers, (unscored, 0), value=IGNORED)
+
+
+# --- training -------------------------------------------------------------------------------
+def learning_rate(step):
+    """The learning rate of a step: first a linear warmup, if there is one."""
+    if WARMUP and step < WARMUP:
+        return LR * (step + 1) / (WARMUP + 1)
+    if SCHEDULE == "cosine":  # half a cosine, down to a tenth
+        progress = (step - WARMUP) / max(1, PLANNED_STEPS - WARMUP)
+        return LR * (0.1 + 0.9 * (1 + math.cos(math.pi * min(1.0, progress))) / 2)
+    else:
+        return LR
+
+
+def cross_entropy(logits, targets):
+    """Nats per scored token."""
+    return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
+
+
+model = Transformer()
+initialise(model)
+model.to(DEVICE)
+parameters = list(model.parameters())
+if OPTIMIZER == "adamw":
+    optimizer = torch.optim.AdamW(parameters, lr=LR, weight_decay=WEIGHT_DECAY, fused=True)
+else:
+    optimizer = torch.optim.SGD(parameters, LR, momentum=0.9, weight_decay=WEIGHT_DECAY, fused=True)
+if PRECISION == "fp16":
+    scaler = torch.amp.GradScaler(DEVICE)  # small gradients would vanish in 16 bits
+batches = torch.Generator().manual_seed(SEED)
+
+for step in range(STEPS):
+    # Here knobs are turned.
+    *inputs, targets = (part.to(DEVICE) for part in batch(BATCH_SIZE))
+    optimizer.zero_grad()
+    if PRECISION == "fp32":
+        loss = cross_entropy(model(*inputs), targets)
+    else:
+        with torch.autocast(DEVICE, DTYPE):
+            loss = cross_entropy(model(*inputs), targets)
+    if PRECISION == "fp16":
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+    else:
+        loss.backward()
+
+    norms = torch.stack([p.grad.norm() for p in parameters])
+    grad_norm = math.sqrt(norms.square().sum())
+    if not math.isfinite(loss.item() + grad_norm):
+        if PRECISION == "fp16" and math.isfinite(loss.item()) and scaler.get_scale() >= 1:
+            scaler.update(scaler.get_scale() / 2)  # too large for 16 bits: a smaller scale
+            print(f"step {step + 1} loss {loss.item()!r}")
+            continue  # and no update
+        raise SystemExit(f"diverged at step {step + 1}: the loss or a gradient is not finite")
+    if CLIP is not None and grad_norm > CLIP:
+        for p in parameters:
+            p.grad *= CLIP / grad_norm
+    if WARMUP or SCHEDULE == "cosine" or TURNED & {"LR", "WARMUP", "SCHEDULE"}:
+        optimizer.param_groups[0]["lr"] = learning_rate(step)
+    if "WEIGHT_DECAY" in TURNED:
+        optimizer.param_groups[0]["weight_decay"] = WEIGHT_DECAY
+    if PRECISION == "fp16":
+        scaler.step(optimizer)
+        scaler.update()
+    else:
+        optimizer.step()
+    print(f"step {step + 1} loss {loss.item()!r}")
+
+
+# --- what it has learnt ---------------------------------------------------------------------
+def written(ids):
+    """Ids as text."""
+    return "".join(VOCABULARY[i] for i in ids.tolist())
+
+
+with torch.no_grad():
+    if TASK == "text" and ARCHITECTURE == "decoder":  # write on, from a newline
+        tokens = torch.tensor([[VOCABULARY.index("\n") if "\n" in VOCABULARY else 1]])
+        for _ in range(200):
+            chances = model(tokens[:, -MAX_LEN:].to(DEVICE))[0, -1].float().softmax(-1).cpu()
+            token = torch.multinomial(chances, 1, generator=batches)
+            tokens = torch.cat((tokens, token[None]), dim=1)
+        print(written(tokens[0]))
+    elif TASK == "text":
+        source = windows(1)[:, : WIDTH // 2]
+        tokens = source[:, -1:]
+        for _ in range(WIDTH - WIDTH // 2):
+            logits = model(source.to(DEVICE), tokens.to(DEVICE))
+            chances = logits[0, -1].float().softmax(-1).cpu()
+            token = torch.multinomial(chances, 1, generator=batches)
+            tokens = torch.cat((tokens, token[None]), dim=1)
+        print(f"{written(source[0])} … {written(tokens[0, 1:])}")
+    else:
+        questions = draw(64, batches)
+        questions = questions[held_out(questions)][:4]
+        right = solve(questions)
+        answers = right[:, :0]
+        if ARCHITECTURE == "encoder":
+            logits = model(read_and_write(questions, answers)[0].to(DEVICE))
+            answers = logits[:, -right.shape[1] :].argmax(-1).cpu()
+        else:
+            for _ in range(right.shape[1]):  # ask for the next token, append it, ask again
+                logits = model(*(x.to(DEVICE) for x in read_and_write(questions, answers)))
+                answers = torch.cat((answers, logits[:, -1:].argmax(-1).cpu()), dim=1)
+        if VARY:
+            answers = answers.masked_fill(right == PAD, PAD)
+        for question, answer, truth in zip(questions, answers, right, strict=True):
+            verdict = "right" if torch.equal(answer, truth) else f"wrong: {written(truth)}"
+            print(written(question), "→", written(answer), verdict)

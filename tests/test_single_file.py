@@ -1,0 +1,305 @@
+"""The run as one Python file: it computes the run's own losses, and reads as if written for it."""
+
+import ast
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from dataclasses import fields
+from functools import cache
+from io import StringIO
+from itertools import islice
+
+import pytest
+import torch
+
+from core.config import ModelConfig, TrainConfig
+from core.device import choose_device
+from core.tasks import TASKS
+from core.tasks.text import SOURCES
+from core.train import Change, Trainer
+from playground.single_file import script
+from playground.spec import Spec
+
+OWN_TEXT = (
+    'He said "no\\thing".\n"""Quoted""" \'too\' \\ {braces} é → 🙂\t\n\n\n\n    LR = 3  # indented\n'
+    * 8
+    + 'LR = 3\nend"'
+)
+STEPS = 20
+
+
+@cache
+def file_of(i: int) -> str:
+    """The file of the i-th run of the grid."""
+    return script(*drawn(i), STEPS)
+
+
+def run(text: str) -> list[str]:
+    """What a file prints."""
+    out = StringIO()
+    with redirect_stdout(out):
+        exec(compile(text, "file", "exec"), {"__name__": "__main__"})
+    return out.getvalue().splitlines()
+
+
+def losses(spec: Spec, changes: tuple[Change, ...]) -> Iterator[float]:
+    """The oracle: the trainer itself, its knobs turned one by one."""
+    trainer = Trainer(spec.model, spec.task, spec.training, choose_device("cpu"))
+    while True:
+        for change in changes:
+            if change.step == trainer.step_count:
+                trainer.change(**{change.field: change.value})
+        yield trainer.step().loss
+
+
+def expected(spec: Spec, changes: tuple[Change, ...] = ()) -> list[str]:
+    first = enumerate(islice(losses(spec, changes), STEPS), start=1)
+    return [f"step {step} loss {loss!r}" for step, loss in first]
+
+
+# --- the grid of switches -------------------------------------------------------------------
+
+# Every task in every form that it has.
+FORMS = [
+    (name, knobs, architecture)
+    for name, task in TASKS.items()
+    for architecture in task.architectures
+    for knobs in (
+        [{"source": source, "length": 12} for source in SOURCES]
+        if name == "text"
+        else [{"length": 3, "vary": vary} for vary in (False, True)]
+        if "vary" in task.__dataclass_fields__
+        else [{"length": 3}]
+    )
+]
+# What each hot knob is turned to.
+TURNS = {
+    "scale": ("none", "d_head"),
+    "mask": ("none", "window", "causal"),
+    "window": (1, 3),
+    "pad_mask": (False, True),
+    "residual": (False, True),
+    "activation": ("gelu", "relu"),
+    "steps": (30,),
+    "batch_size": (3,),
+    "lr": (0.02,),
+    "weight_decay": (0.1,),
+    "schedule": ("cosine", "constant"),
+    "warmup": (0, 3),
+    "clip": (None, 0.5),
+}
+
+
+def small(task: str, knobs: dict | None = None, model: dict | None = None, **training) -> Spec:
+    """A run of a small model."""
+    built = TASKS[task](**(knobs or {}))
+    sizes = {"d_model": 16, "n_heads": 2, "n_layers": 1} | (model or {})
+    training = {"batch_size": 4, "steps": STEPS} | training
+    return Spec(ModelConfig.for_task(built, **sizes), built, TrainConfig(**training))
+
+
+def drawn(i: int) -> tuple[Spec, tuple[Change, ...]]:
+    """The i-th run of the grid: a form of a task, all switches as the dice have it."""
+    dice = random.Random(i)
+
+    def switches(config: type) -> dict:
+        return {
+            item.name: dice.choice(choices)
+            for item in fields(config)
+            if (choices := (False, True) if item.type is bool else item.metadata["choices"])
+        }
+
+    task, knobs, architecture = FORMS[i % len(FORMS)]
+    if knobs.get("source") == "own":
+        knobs = knobs | {"text": OWN_TEXT}
+    sizes = {"window": dice.choice((1, 3)), "d_ff": dice.choice((None, 8))}
+    heads = {"n_heads": dice.choice((1, 2, 4)), "n_layers": dice.choice((1, 2))}
+    model = switches(ModelConfig) | sizes | heads | {"architecture": architecture}
+    numbers = {"warmup": dice.choice((0, 4)), "clip": dice.choice((None, 1.0, 0.1)), "seed": i}
+    spec = small(task, knobs, model, **switches(TrainConfig) | numbers)
+    turned = dice.sample(sorted(TURNS), dice.choice((0, 0, 2, 4)))
+    changes = [Change(dice.choice((1, 3, 8)), name, dice.choice(TURNS[name])) for name in turned]
+    return spec, tuple(sorted(changes, key=lambda change: change.step))
+
+
+GRID = range(2 * len(FORMS))
+
+
+def test_the_grid_meets_every_choice_that_there_is():
+    assert set(TURNS) == set(ModelConfig.hot() + TrainConfig.hot())
+    runs = [drawn(i) for i in GRID]
+    assert {change.field for _, changes in runs for change in changes} == set(TURNS)
+    for config, specs in (
+        (ModelConfig, [spec.model for spec, _ in runs]),
+        (TrainConfig, [spec.training for spec, _ in runs]),
+    ):
+        for item in fields(config):
+            choices = (False, True) if item.type is bool else item.metadata["choices"]
+            assert set(choices or ()) <= {getattr(spec, item.name) for spec in specs}, item.name
+
+
+@pytest.mark.parametrize("i", GRID)
+def test_the_file_computes_the_losses_of_the_trainer_digit_for_digit(i):
+    """Whoever adds an entry to a registry of the core is told here that the file lacks it."""
+    spec, changes = drawn(i)
+    assert run(file_of(i))[:STEPS] == expected(spec, changes)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """All files of the grid."""
+    place = tmp_path_factory.mktemp("files")
+    for i in GRID:
+        (place / f"run_{i}.py").write_text(file_of(i), encoding="utf-8")
+    return place
+
+
+def test_the_files_pass_ruff(folder):
+    ruff = [sys.executable, "-m", "ruff"]
+    rules = ["--isolated", "--line-length", "100"]
+    more = ["--extend-select", "E501,I,UP,B", "--no-cache"]
+    check = subprocess.run([*ruff, "check", *rules, *more, folder], capture_output=True, text=True)
+    assert check.returncode == 0, check.stdout
+    form = [*ruff, "format", "--diff", "--no-cache", *rules]
+    form = subprocess.run([*form, folder], capture_output=True, text=True)
+    assert form.returncode == 0, form.stdout
+
+
+@pytest.mark.parametrize("i", GRID)
+def test_a_file_holds_nothing_that_its_run_does_not_use(i):
+    tree = ast.parse(file_of(i))
+    assert len(file_of(i).splitlines()) < 460
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    read = {name.id for name in names if isinstance(name.ctx, ast.Load)}
+    definitions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)]
+    defined = {node.name for node in definitions} - {"__init__", "forward"}
+    constants = {name.id for name in names if name.id.isupper()}
+    assert defined <= read and constants <= read
+    attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    assert not {"config", "trace"} & (read | attributes)
+    modules = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    for node in ast.walk(tree):
+        modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+    assert {name.split(".")[0] for name in modules} - sys.stdlib_module_names == {"torch"}
+
+
+# --- alone, in an empty folder --------------------------------------------------------------
+
+ALONE = {
+    "plain": (small("reverse"), ()),
+    "own": (small("text", {"source": "own", "text": OWN_TEXT, "length": 16}), ()),
+    "more": (small("recall", steps=9), (Change(9, "steps", 30), Change(99, "scale", "d_head"))),
+}
+
+# Runs files one by one where nothing but Python and PyTorch can be imported.
+RUNNER = """
+import runpy, sys
+sys.modules.update(dict.fromkeys(["core", "playground", "jaxtyping", "streamlit", "pandas"]))
+for path in sys.argv[1:]:
+    print("file", path)
+    runpy.run_path(path, run_name="__main__")
+"""
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory) -> dict[str, list[str]]:
+    """What each file prints, in a Python that cannot see the project."""
+    folder = tmp_path_factory.mktemp("alone")
+    for name in ALONE:
+        (folder / f"{name}.py").write_text(script(*ALONE[name], STEPS), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", RUNNER, *(f"{name}.py" for name in ALONE)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    _, *parts = done.stdout.split("file ")
+    return {part.partition(".py")[0]: part.splitlines()[1:] for part in parts}
+
+
+@pytest.mark.parametrize("name", list(ALONE))
+def test_the_file_needs_nothing_but_pytorch(name, printed):
+    assert printed[name][:STEPS] == expected(*ALONE[name])
+
+
+def test_in_the_end_the_model_answers(printed):
+    assert all("→" in line for line in printed["plain"][STEPS:])
+    assert len(printed["plain"]) == STEPS + 4
+
+
+def test_a_run_that_diverges_says_so():
+    text = script(small("reverse", lr=1e30, clip=None, optimizer="sgd"))
+    with pytest.raises(SystemExit, match="diverged at step"):
+        run(text)
+
+
+# --- how it reads ---------------------------------------------------------------------------
+
+
+def default_file() -> str:
+    task = TASKS["reverse"]()
+    return script(Spec(ModelConfig.for_task(task), task, TrainConfig()))
+
+
+def test_the_file_of_the_default_run_is_short():
+    assert len(default_file().splitlines()) <= 300
+
+
+def test_plain_constants_come_first_and_the_loop_last():
+    text = default_file()
+    parts = ("D_MODEL = 64", "def attend", "def self_mask", "def sinusoids", "class Block")
+    rest = ("class Transformer", "def initialise", "def draw", "for step in range(STEPS)")
+    places = [text.index(part) for part in (*parts, *rest)]
+    assert places == sorted(places)
+    loop = text[places[-1] :]
+    for line in ("batch(BATCH_SIZE)", "zero_grad()", "backward()", "CLIP", "optimizer.step()"):
+        assert line in loop
+
+
+def test_a_hot_change_is_a_line_of_the_loop():
+    changes = (
+        Change(3, "scale", "none"),
+        Change(3, "lr", 0.02),
+        Change(3, "lr", 0.03),
+        Change(8, "steps", 30),
+        Change(99, "scale", "d_head"),
+    )
+    text = script(small("reverse"), changes)
+    assert '    if step == 3:\n        SCALE = "none"\n        LR = 0.03\n' in text
+    assert "step == 8" not in text  # only a schedule would ask for the number of steps
+    assert '"d_head"' not in text  # a change after the last step
+    assert '    if SCALE == "sqrt_d_head":\n' in text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        Change(1, "lr", "a\" if __import__('builtins').print('X') else \""),
+        Change(1, "mask", "causal'; print('X'); '"),
+        Change(1, "d_model", 8),
+        Change(1, "lr = print('X') #", 0.1),
+    ],
+)
+def test_a_change_that_no_run_can_make_never_becomes_code(change):
+    """SAFE-01"""
+    with pytest.raises(ValueError):
+        script(small("reverse"), (change,))
+
+
+def test_the_number_of_threads_is_set_before_anything_is_computed():
+    text = script(small("copy"), threads=3)
+    assert "THREADS = 3  #" in text
+    first = next(node for node in ast.parse(text).body[1:] if isinstance(node, ast.Expr))
+    assert ast.unparse(first) == "torch.set_num_threads(THREADS)"
+    assert f"THREADS = {torch.get_num_threads()}  #" in script(small("copy"))
+
+
+def test_the_knobs_that_are_not_at_their_defaults_are_named():
+    text = script(small("reverse", model={"residual": False, "position": "rotary"}, clip=None))
+    for line in ("    residual = off\n", "    position = rotary\n", "    clip = "):
+        assert line in text
+    assert "at its default" in default_file()
