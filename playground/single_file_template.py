@@ -657,8 +657,7 @@ for step in range(STEPS):
     else:
         loss.backward()
 
-    norms = torch.stack([p.grad.norm() for p in parameters])
-    grad_norm = math.sqrt(norms.square().sum())
+    grad_norm = math.hypot(*(p.grad.norm().item() for p in parameters))
     if not math.isfinite(loss.item() + grad_norm):
         if PRECISION == "fp16" and math.isfinite(loss.item()) and scaler.get_scale() >= 1:
             scaler.update(scaler.get_scale() / 2)  # too large for 16 bits: a smaller scale
