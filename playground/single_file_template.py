@@ -412,7 +412,7 @@ def initialise(model):
 
 # --- what is learnt -------------------------------------------------------------------------
 if TASK == "text" and SOURCE == "grammar":
-    from core.tasks.grammar import ASIDES, BRACKETS, NOUNS, START, VERBS, Edge, rules
+    from core.tasks.language import ASIDES, BRACKETS, NOUNS, START, VERBS, Edge, rules
 
     MOST_EDGES = 7  # in a sentence
     SHORTEST = 20  # characters of a sentence
