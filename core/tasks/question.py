@@ -9,21 +9,21 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from core.tasks.base import VALIDATION_SIZE, Batch, Chance, Prompt, Task, fixed_generator
+from core.tasks.held_out import SHARE, HeldOut
 from core.tokens import IGNORED, PAD
 
 SYMBOLS = "0123456789abcdefghijklmnopqrstuvwxyz"
 SEPARATOR = "→"
 
-_HELD_OUT = 1 / 8  # share of all questions that belongs to validation
-_CENSUS = 4096  # questions drawn once to place the border between training and validation
+_CENSUS = 4096  # questions drawn once, to see which there are
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuestionTask(Task):
     """A question of fixed width, drawn at random, whose answer a rule decides.
 
-    A hash of the question says whether it belongs to validation, so training never meets a
-    validation question although neither set is ever written down.
+    Training never meets a question of the validation set: what is scored there was not learnt by
+    heart.
     """
 
     # --- what a subclass says -------------------------------------------------------------
@@ -137,10 +137,14 @@ class QuestionTask(Task):
 
     def is_held_out(self, questions: Int[Tensor, "batch question"]) -> Bool[Tensor, " batch"]:
         """Which questions belong to validation."""
-        return self._hash(questions) <= self._border
+        return self._held_out(questions)
+
+    @cached_property
+    def _held_out(self) -> HeldOut:
+        return HeldOut(self.draw(_CENSUS, fixed_generator()))
 
     def _questions(self, size: int, generator: torch.Generator, held_out: bool) -> Tensor:
-        share = _HELD_OUT if held_out else 1 - _HELD_OUT
+        share = SHARE if held_out else 1 - SHARE
         kept, missing = [], size
         while missing > 0:
             # A fifth more than needed on average: one round is nearly always enough.
@@ -154,35 +158,9 @@ class QuestionTask(Task):
             return self._questions(1, fixed_generator(), held_out=True)
         return self.parse("".join(text.split()))
 
-    def _hash(self, questions: Tensor) -> Tensor:
-        # Multiply, add, mix: int64 wraps around, which is what a hash wants.
-        value = (questions * self._multipliers).sum(1)
-        value = (value ^ (value >> 31)) * _MIXER
-        return value >> 24
-
-    @cached_property
-    def _multipliers(self) -> Tensor:
-        # Odd 64-bit numbers from Weyl's sequence on the golden ratio, written as signed.
-        weyl = (0x9E37_79B9_7F4A_7C15 * (2 * i + 1) ** 3 for i in range(self.question_len))
-        return torch.tensor([_signed(number | 1) for number in weyl])
-
-    @cached_property
-    def _border(self) -> int:
-        # In a space of four questions a fixed border could leave one side empty, so it is put
-        # after the first eighth of the hashes that really occur, and after one at least.
-        hashes = self._hash(self.draw(_CENSUS, fixed_generator())).unique()
-        return int(hashes[max(1, round(_HELD_OUT * len(hashes))) - 1])
-
     def _starts(self, size: int) -> Tensor:
         return torch.full((size, 1), self.start)
 
 
 def _scored(answers: Tensor) -> Tensor:
     return answers.masked_fill(answers == PAD, IGNORED)
-
-
-def _signed(number: int) -> int:
-    return (number + 2**63) % 2**64 - 2**63
-
-
-_MIXER = _signed(0xBF58_476D_1CE4_E5B9)

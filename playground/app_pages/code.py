@@ -18,6 +18,7 @@ ORDER = (
     ("tokens", "Padding, and what is not scored"),
     ("tasks.base", "What a task is"),
     ("tasks.question", "A prompt and its answer"),
+    ("tasks.held_out", "What training never sees"),
     ("tasks.sequences", "Copy, reverse, sort"),
     ("tasks.recall", "Associative recall"),
     ("tasks.add", "Addition, digit by digit"),
