@@ -31,7 +31,7 @@ MAX_BYTES = 1 << 30
 
 
 class Snapshot(NamedTuple):
-    """A trainer at rest: tensors by name, and everything else as plain JSON values."""
+    """A trainer between two steps: tensors by name, and everything else as plain JSON values."""
 
     tensors: dict[str, Tensor]
     run: dict[str, Any]

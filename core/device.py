@@ -55,17 +55,17 @@ def choose_device(name: str | None = None) -> Device:
     Raises:
         ValueError: a device that this machine does not have.
     """
-    wish = name or os.environ.get(OVERRIDE) or None
-    if wish is None:
+    requested = name or os.environ.get(OVERRIDE) or None
+    if requested is None:
         found = [kind for kind in ("cuda", "mps") if _present(kind)]
         return _describe(found[0] if found else "cpu", "the best device this machine has")
     try:
-        kind = torch.device(wish).type
+        kind = torch.device(requested).type
     except RuntimeError as error:
-        raise ValueError(f"device={wish!r}: choose cpu, cuda or mps") from error
+        raise ValueError(f"device={requested!r}: choose cpu, cuda or mps") from error
     if not _present(kind):
-        raise ValueError(f"device={wish!r}: this machine has none; choose cpu")
-    return _describe(wish, f"chosen by {OVERRIDE}" if name is None else "chosen by the caller")
+        raise ValueError(f"device={requested!r}: this machine has none; choose cpu")
+    return _describe(requested, f"chosen by {OVERRIDE}" if name is None else "chosen by the caller")
 
 
 def _present(kind: str) -> bool:

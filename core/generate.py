@@ -16,7 +16,7 @@ GREEDY_BELOW = 1e-6  # divided by a smaller temperature, logits could overflow
 
 
 def greedy(logits: Float[Tensor, "batch vocab"]) -> Int[Tensor, " batch"]:
-    """Always the likeliest token."""
+    """Always the likeliest token: right where there is one answer, dull in a text."""
     return logits.argmax(-1)
 
 
@@ -26,7 +26,10 @@ def sampler(
     top_p: float | None = None,
     generator: torch.Generator | None = None,
 ) -> Choose:
-    """Draw the next token at random.
+    """Draw the next token at random, as the model's probabilities say.
+
+    A text has many right continuations. The likeliest ones alone repeat themselves; all of them,
+    thousands of improbable ones included, sooner or later go astray: the arguments are the dial.
 
     Args:
         temperature: divides the logits; 0 is greedy, 1 the model's own probabilities.
@@ -69,6 +72,8 @@ def generate(
     choose: Choose = greedy,
 ) -> Int[Tensor, "batch new"]:
     """Continue a sequence by `n_new` tokens.
+
+    Training asks for every next token at once; here each one has to be read before the next.
 
     Args:
         inputs: what the model reads, `(tokens,)` or `(source, target)`; the last one grows.

@@ -26,7 +26,7 @@ def entropy_share(
 ) -> Float[Tensor, " heads"]:
     """Mean entropy of each head's rows, as a share of its maximum ln(visible keys): 0 to 1.
 
-    1 is an even look at everything, 0 a look at one key only. Rows with a single visible key
+    1 is uniform attention, 0 a look at one key only. Rows with a single visible key
     have no choice and are left out.
     """
     entropy = -torch.xlogy(weights, weights).sum(-1)

@@ -36,10 +36,6 @@ class Add(QuestionTask):
         return "<pad>", *SYMBOLS[: self.symbols], "+", "=", _SLOT
 
     @property
-    def question_len(self) -> int:
-        return 2 * self.length + 2
-
-    @property
     def answer_len(self) -> int:
         return self.length + 1
 

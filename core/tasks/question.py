@@ -33,11 +33,6 @@ class QuestionTask(Task):
     def answer_len(self) -> int:
         """Tokens in an answer."""
 
-    @property
-    @abstractmethod
-    def question_len(self) -> int:
-        """Tokens in a question."""
-
     @abstractmethod
     def draw(self, size: int, generator: torch.Generator) -> Int[Tensor, "size question"]:
         """Random questions, from training and validation alike; shorter ones end in PAD."""

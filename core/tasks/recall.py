@@ -45,15 +45,11 @@ class Recall(QuestionTask):
         return "<pad>", *_KEYS[: self.n_keys], *_VALUES[: self.symbols], SEPARATOR
 
     @property
-    def question_len(self) -> int:
-        return 2 * self.length + 2
-
-    @property
     def answer_len(self) -> int:
         return 1
 
     def draw(self, size: int, generator: torch.Generator) -> Int[Tensor, "size question"]:
-        # The first `length` places of a random order of all keys: distinct and uniform.
+        # The first `length` of a random order of all keys: distinct and uniform.
         order = torch.rand(size, self.n_keys, generator=generator).argsort(1)
         keys = order[:, : self.length] + 1
         first_value = self.n_keys + 1
@@ -86,7 +82,7 @@ class Recall(QuestionTask):
         keys, values = ids[:-2:2], ids[1:-2:2]
         first_value = self.n_keys + 1
         well_formed = (
-            len(ids) == self.question_len
+            len(ids) == 2 * self.length + 2
             and ids[-2] == self.start
             and all(key < first_value for key in keys)
             and all(first_value <= value < self.start for value in values)
@@ -95,8 +91,8 @@ class Recall(QuestionTask):
         )
         if not well_formed:
             raise ValueError(
-                f"{cut(text)!r}: recall takes {self.length} pairs of a letter and a value, no letter "
-                f"twice, then {SEPARATOR} (or ?) and one of these letters, as in "
+                f"{cut(text)!r}: recall takes {self.length} pairs of a letter and a value, "
+                f"no letter twice, then {SEPARATOR} (or ?) and one of these letters, as in "
                 f"{self.example('decoder')}"
             )
         return torch.tensor([ids])

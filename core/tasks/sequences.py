@@ -31,10 +31,6 @@ class SequenceTask(QuestionTask):
         return "<pad>", *SYMBOLS[: self.symbols], SEPARATOR
 
     @property
-    def question_len(self) -> int:
-        return self.length
-
-    @property
     def answer_len(self) -> int:
         return self.length
 
