@@ -182,8 +182,8 @@ def what_it_does(on: depth.Flow, off: depth.Flow, norm: str) -> str:
         return (
             f"**Here it is not the gradient's size.** {both}{reason}. But {lost_too}, and no "
             "norm brings back what is lost. Each attention takes weighted means over the places. "
-            "Added to the stream, they leave it what it knew; in its place, block after block, only "
-            "the mean survives."
+            "Added to the stream, they leave it what it knew; in its place, block after block, "
+            "only the mean survives."
         )
     return f"**Here little is lost so far.** {both}; {lost_too}. Depth is the knob to turn."
 

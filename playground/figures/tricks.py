@@ -319,7 +319,8 @@ def precision_picture(
     add_panel(
         figure,
         1,
-        axis(**powers, matches="x", showticklabels=False),
+        # Plotly gives the axis on which bars stand no grid unless it is asked to.
+        axis(**powers, matches="x", showticklabels=False, showgrid=True),
         axis(
             domain=[0.58, 1],
             showticklabels=False,
