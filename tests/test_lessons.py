@@ -7,10 +7,11 @@ from streamlit.testing.v1 import AppTest
 
 import playground
 from helpers import find, fine, opened, texts, until
+from playground.ideas import depth, scaling
 from playground.pages import IDEAS
 
 PAGES = Path(playground.__file__).parent
-PICKED = 4  # values of a control that are tried: the first, the last, some in between
+PICKED = 3  # values of a control that are tried: the first, one in the middle, the last
 CHOICES = ("button_group", "select_slider", "selectbox", "radio")
 
 
@@ -38,13 +39,25 @@ def values(element, kind: str) -> list:
     return ["the cat saw the dog", "", "x" * 400, element.value]
 
 
+@pytest.fixture
+def short_sweeps(monkeypatch) -> None:
+    """Curves over three sizes; their own tests measure them all."""
+    every_width = scaling.widths
+    monkeypatch.setattr(
+        scaling, "widths", lambda n_heads: [d for d in every_width(n_heads) if d in (2, 64, 128)]
+    )
+    monkeypatch.setattr(depth, "DEPTHS", (1, 2, 8))
+
+
 @pytest.mark.parametrize("name", IDEAS)
-def test_every_control_of_a_page_can_be_turned(name):
+def test_a_page_claims_measures_and_explains_and_every_control_can_be_turned(name, short_sweeps):
     test = opened(name)
+    look_at(test, name)
     found = controls_of(test, name)
     assert len([kind for kind in found.values() if kind != "button"]) >= 2, "there is a choice"
     for key, kind in found.items():
         element = find(test, kind, key)
+        assert element.help, key
         if kind == "button":
             fine(element.click().run())
             continue
@@ -59,17 +72,8 @@ def test_every_control_of_a_page_can_be_turned(name):
             fine(test.run())
 
 
-def choose(element, kind: str, index: int | None, before) -> None:
-    """Choose by place; None is what was chosen before."""
-    if index is None:
-        element.set_value(before)
-    else:
-        element.set_value(element.options[index])
-
-
-@pytest.mark.parametrize("name", IDEAS)
-def test_a_page_claims_measures_and_shows_the_code_that_ran(name):
-    test = opened(name)
+def look_at(test: AppTest, name: str) -> None:
+    """A claim, a measurement, the formula and the code that ran stand on the page."""
     assert any(IDEAS[name].title in element.value for element in test.header)
     assert "It is said:" in texts(test.html), "what is claimed"
     shown = [element.value for element in test.code]
@@ -81,11 +85,12 @@ def test_a_page_claims_measures_and_shows_the_code_that_ran(name):
     assert test.latex, "the formula"
 
 
-@pytest.mark.parametrize("name", IDEAS)
-def test_every_control_explains_itself(name):
-    test = opened(name)
-    for key, kind in controls_of(test, name).items():
-        assert find(test, kind, key).help, key
+def choose(element, kind: str, index: int | None, before) -> None:
+    """Choose by place; None is what was chosen before."""
+    if index is None:
+        element.set_value(before)
+    else:
+        element.set_value(element.options[index])
 
 
 @pytest.mark.parametrize("name", IDEAS)
