@@ -74,7 +74,7 @@ def warm_up() -> None:
 
 
 def make_ready() -> None:
-    """Load what the first page and the first Play would wait for, while the browser loads itself."""
+    """Load what the first page and the first Play would wait for, while the browser starts."""
     for module in ("controls", "panels", "workbench"):
         import_module(f"playground.{module}")
     warm_up()

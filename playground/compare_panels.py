@@ -6,6 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from core.device import Device
+from core.tasks import Chance
 from playground import controls
 from playground.components import live_plot
 from playground.figures import Band, attention_side_by_side, comparison_chart, results_bars
@@ -114,15 +115,24 @@ def draw(series: tuple[Series, ...], lineup: LineUp, projector: bool) -> None:
     waiting = [view.queue_place for line in series for view in line.views if view.queue_place]
     if waiting:
         st.caption(f"{len(waiting)} runs wait for a place; the next one is at {min(waiting)}.")
-    base = series[0].spec
-    chance, floor = references(base.task, base.model.architecture)
+    losses(series, projector)
+    results(series)
+    side_by_side(series, projector)
+
+
+def losses(series: tuple[Series, ...], projector: bool) -> None:
+    """The curves of all runs, and beside them what each has reached."""
     left, right = st.columns([2, 1], gap="medium")
     with left:
-        curves(series, chance, floor, base.training.steps, projector)
+        curves(series, projector)
     with right:
-        bars(series, chance, floor, projector)
-    results(series, chance)
-    side_by_side(series, base, projector)
+        bars(series, projector)
+
+
+def references_of(series: tuple[Series, ...]) -> tuple[Chance, float | None]:
+    """The chance losses and the floor of the base's task."""
+    base = series[0].spec
+    return references(base.task, base.model.architecture)
 
 
 def take_to_compare(base: Spec, variants: str, seeds: int) -> None:
@@ -141,13 +151,14 @@ def bands(series: Sequence[Series]) -> list[Band]:
     return found
 
 
-def curves(series: tuple[Series, ...], chance, floor, total: int, projector: bool) -> None:
+def curves(series: tuple[Series, ...], projector: bool) -> None:
+    chance, floor = references_of(series)
     log = log_switch()
     figure = comparison_chart(
         bands(series),
         chance=tuple(chance),
         floor=floor,
-        total_steps=total,
+        total_steps=series[0].spec.training.steps,
         log=log,
         width=640,
         projector=projector,
@@ -155,7 +166,8 @@ def curves(series: tuple[Series, ...], chance, floor, total: int, projector: boo
     live_plot(figure, key="comparison", name="comparison")
 
 
-def bars(series: tuple[Series, ...], chance, floor, projector: bool) -> None:
+def bars(series: tuple[Series, ...], projector: bool) -> None:
+    chance, floor = references_of(series)
     finals = [[view.reached() for view in line.views if len(view.loss)] for line in series]
     figure = results_bars(
         [line.label for line in series],
@@ -169,15 +181,22 @@ def bars(series: tuple[Series, ...], chance, floor, projector: bool) -> None:
     live_plot(figure, key="finals", name="final losses")
 
 
-def results(series: tuple[Series, ...], chance) -> None:
+def results(series: tuple[Series, ...]) -> None:
     """A row of numbers for each configuration, and the verdict in words."""
-    target = TARGET_SHARE * chance.blind
+    target = TARGET_SHARE * references_of(series)[0].blind
     rows = [row(line, line.summary(target)) for line in series]
     st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", key="results")
     st.caption(
-        f"Steps to target: until the mean of 20 losses is at most {target:.2f}, half the blind guess."
+        f"Steps to target: until the mean of 20 losses is at most {target:.2f}, half the loss "
+        "of the best guess without reading the input."
     )
-    st.markdown("\n".join(f"- **{line.label}**: {verdict(series[0], line)}" for line in series[1:]))
+    verdicts(series)
+
+
+def verdicts(series: tuple[Series, ...]) -> None:
+    """What the seeds say about each variant, in words."""
+    base, *variants = series
+    st.markdown("\n".join(f"- **{line.label}**: {verdict(base, line)}" for line in variants))
 
 
 def row(line: Series, summary: Summary) -> dict[str, str]:
@@ -192,7 +211,7 @@ def row(line: Series, summary: Summary) -> dict[str, str]:
     }
 
 
-def side_by_side(series: tuple[Series, ...], base: Spec, projector: bool) -> None:
+def side_by_side(series: tuple[Series, ...], projector: bool) -> None:
     """The first seed's attention, the same layer and head of each, on one colour scale."""
     frames = {line.label: line.views[0].frames for line in series}
     frames = {label: found for label, found in frames.items() if found}
@@ -214,7 +233,7 @@ def side_by_side(series: tuple[Series, ...], base: Spec, projector: bool) -> Non
         layer = st.selectbox("Layer", list(layers) or ["–"], key="compare_layer", width=130)
         heads = min((len(a.entropy) for a in layers.get(layer, [])), default=1)
         head = st.selectbox("Head", list(range(1, heads + 1)), key="compare_head", width=90)
-        total = base.training.steps
+        total = series[0].spec.training.steps
         step = st.slider(
             "Step",
             0,

@@ -144,7 +144,7 @@ OTHER_KEYS = {
 
 @dataclass(frozen=True)
 class Choice:
-    """What the visitor has chosen: a spec to run, or the sentence that says what stands in its way."""
+    """What the visitor has chosen: a spec to run, or why there is none."""
 
     spec: Spec | None
     problem: str | None = None

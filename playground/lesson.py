@@ -1,4 +1,4 @@
-"""What the pages of the ideas share: a claim, knobs in the link, live source, a training at the end."""
+"""What the pages of the ideas share: a claim, live source, a training at the end."""
 
 import html
 import inspect
@@ -39,13 +39,14 @@ def begin(name: str, claim: str) -> None:
     """Title, and what is claimed; what is measured stands below it on the page."""
     head().header(IDEAS[name].title, anchor=False)
     st.html(
-        '<p data-claim style="font-size: 1.1rem; border-left: 0.3rem solid var(--st-primary-color, #0072b2); '
-        f'padding-left: 0.7rem; margin: 0"><b>It is said:</b> {html.escape(claim)}</p>'
+        '<p data-claim style="font-size: 1.1rem; padding-left: 0.7rem; margin: 0; '
+        'border-left: 0.3rem solid var(--st-primary-color, #0072b2)">'
+        f"<b>It is said:</b> {html.escape(claim)}</p>"
     )
 
 
 def tall(usual: int, projected: int) -> dict[str, Any]:
-    """What a figure needs to know for the back row: its height, and that letters are to be large."""
+    """What a figure needs to know for the back row: its height, and that letters are large."""
     return {"height": projected if projector() else usual, "projector": projector()}
 
 
@@ -170,7 +171,7 @@ def trial(name: str) -> Comparison:
 
 
 def at_rest(name: str, view: View | None, measure: Callable[[Trainer], Found]) -> Found | None:
-    """What is measured of the weights of one of the page's runs: once it rests, and until it goes on.
+    """What is measured of the weights of one of the page's runs, while it does not train.
 
     None while it trains, before its first step, and where it is no longer in memory.
     """
@@ -193,7 +194,10 @@ def at_rest(name: str, view: View | None, measure: Callable[[Trainer], Found]) -
 
 
 def _start(name: str, lineup: LineUp) -> None:
-    """Begin, and let the trainings of other pages go: a class shares the room. History has their curves."""
+    """Begin, and let the trainings of other pages go: a class shares the room.
+
+    History has their curves.
+    """
     for other, compared in trials().items():
         if other != name:
             compared.discard()

@@ -1,4 +1,4 @@
-"""The entry script: what all pages share. Run it through the server: `streamlit run playground/app.py`."""
+"""The entry script: what all pages share. The server runs it: `streamlit run playground/app.py`."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ USE_KNOBS = ("", "compare")
 STYLE = "[data-testid=stMainBlockContainer] { padding-left: 2rem; padding-right: 2rem; }"
 PROJECTOR = "html { font-size: clamp(17px, 1.4vw, 26px); }"
 
-# Before the navigation: it would make the sign of the page the icon, and fetch that from the internet.
+# Before the navigation: it would make the page's sign the icon, and fetch it from the internet.
 st.set_page_config("Transformer playground", page_icon=ICON, layout="wide")
 controls.check_link()
 page = st.navigation(PAGES, position="top")

@@ -81,7 +81,8 @@ def verdict(spec: Spec, view: View | None, frame: Frame, chance: Chance, floor) 
     if view is not None and view.status is Status.QUEUED and view.queue_place:
         kind, text = "info", f"Waiting: place {view.queue_place} in the queue."
     st.html(
-        f'<div data-verdict="{kind}" role="status" style="border-left: 0.4rem solid {COLOURS[kind]}; '
+        f'<div data-verdict="{kind}" role="status" '
+        f'style="border-left: 0.4rem solid {COLOURS[kind]}; '
         f'padding: 0.35rem 0.8rem; font-size: 1.1rem; min-height: 3.6rem; line-height: 1.45">'
         f'<b style="color: {COLOURS[kind]}">{SIGNS[kind]}</b> {explain(text)}</div>'
     )

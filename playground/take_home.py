@@ -224,8 +224,8 @@ def not_replayed(changes) -> str:
     if not changes:
         return ""
     return (
-        f" They stand as the run began; on the way were turned: {hot_changes_text(changes)}. The run as one Python "
-        "file turns them at the same steps."
+        " They are as the run began; turned on the way: "
+        f"{hot_changes_text(changes)}. The run as one Python file turns them at the same steps."
     )
 
 

@@ -104,8 +104,8 @@ def how_long() -> str:
             "is open: take home what you want to keep."
         )
     return (
-        "They are kept on the server, for this browser alone: whoever deletes its cookies, or comes "
-        "with another one, begins anew."
+        "They are kept on the server, for this browser alone: whoever deletes its cookies, or "
+        "comes with another one, starts over."
     )
 
 

@@ -1,4 +1,4 @@
-"""History: the runs there have been, in a table; over each other, on the Playground, in the knobs."""
+"""History: earlier runs in a table; over each other, on the Playground, in the knobs."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, tzinfo
@@ -155,8 +155,8 @@ def actions(chosen: list[Entry]) -> None:
             args=(load, one),
             help="Every knob as this run had it: press Play to get the same curve.",
         )
-        with st.popover("Delete", icon=":material/delete:", help="Forget them for good."):
-            st.write(f"Forget {counted(len(chosen))}? This cannot be undone.")
+        with st.popover("Delete", icon=":material/delete:", help="Delete them for good."):
+            st.write(f"Delete {counted(len(chosen))}? This cannot be undone.")
             st.button(
                 f"Delete {counted(len(chosen))}",
                 key="delete_runs",

@@ -9,9 +9,9 @@ from playground.pages import IDEAS, INSTRUMENTS, About
 from playground.visitor import bench as my_bench
 
 IN_A_SENTENCE = (
-    "A transformer lets every token ask all others a question: its query is compared with every key, "
-    "the softmax turns the scores into weights, and the answer is the mean of the values under these "
-    "weights. All of it is learnt."
+    "A transformer lets every token ask all others a question: its query is compared with every "
+    "key, the softmax turns the scores into weights, and the answer is the mean of the values "
+    "under these weights. All of it is learnt."
 )
 COLUMNS = 4
 TO_START_WITH = ("scaling-saves", "order-blind", "leak")

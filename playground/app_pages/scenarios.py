@@ -5,12 +5,10 @@ import streamlit as st
 from playground import compare_panels, controls, estimate, scenarios, transport
 from playground.comparison import Comparison
 from playground.page_head import head, projector
-from playground.panels import references
 from playground.scenarios import MEASURES, Outcome, Results, Scenario
 from playground.series import Series, any_live
 from playground.spec import changes_text
 from playground.variants import caution
-from playground.verdict import verdict
 from playground.visitor import bench as my_bench
 from playground.visitor import start_runs
 
@@ -71,8 +69,8 @@ def describe(scenario: Scenario) -> None:
     knobs = changes_text((("task", scenario.base.task.name), *unusual))
     steps, seeds = scenario.base.training.steps, scenario.seeds
     st.caption(
-        f"**{scenario.name}** against {', '.join(against)}. Everything else alike: {knobs}, the rest "
-        f"at its defaults; {steps} steps, {seeds} seed{'s' * (seeds > 1)} each, about "
+        f"**{scenario.name}** against {', '.join(against)}. Everything else alike: {knobs}, "
+        f"the rest at its defaults; {steps} steps, {seeds} seed{'s' * (seeds > 1)} each, about "
         f"{estimate.in_words(seconds(scenario))} on this machine."
     )
     if several := [name for name, v in scenario.variants if caution(v.changes)]:
@@ -155,16 +153,6 @@ def buttons(scenario: Scenario, expected: Outcome | None, seen: Seen) -> None:
 # --- what comes out -------------------------------------------------------------------------
 
 
-def curves(scenario: Scenario, series: Seen) -> None:
-    base = scenario.base
-    chance, floor = references(base.task, base.model.architecture)
-    left, right = st.columns([2, 1], gap="medium")
-    with left:
-        compare_panels.curves(series, chance, floor, base.training.steps, projector())
-    with right:
-        compare_panels.bars(series, chance, floor, projector())
-
-
 def reveal(scenario: Scenario, series: Seen) -> None:
     """The outcome beside the prediction, the numbers, the reason, and the ways on."""
     if any(not view.status.conclusive for line in series for view in line.views):
@@ -177,15 +165,13 @@ def reveal(scenario: Scenario, series: Seen) -> None:
     with st.container(border=True, key="outcome"):
         told(scenario, expected, happened)
         st.dataframe(table(scenario, results), hide_index=True, width="stretch", key="measured")
-        st.markdown(
-            "\n".join(f"- **{line.label}**: {verdict(series[0], line)}" for line in series[1:])
-        )
+        compare_panels.verdicts(series)
     with st.container(border=True, key="why"):
         st.markdown(f"**Why.** {scenario.why}")
         if happened.name != scenario.expected:
             st.caption(
-                "This time it came out otherwise than the explanation says. Other seeds, or another "
-                "machine, can do that: look at the numbers."
+                "This time it came out otherwise than the explanation says. Other seeds, or "
+                "another machine, can do that: look at the numbers."
             )
     onwards(scenario)
 
@@ -288,6 +274,12 @@ expected = predict(scenario, started=bool(seen))
 buttons(scenario, expected, seen)
 if over(seen):
     reveal(scenario, seen)
-transport.live(lambda now: curves(scenario, now) if now else None, look, seen, any_live, every=POLL)
+transport.live(
+    lambda now: compare_panels.losses(now, projector()) if now else None,
+    look,
+    seen,
+    any_live,
+    every=POLL,
+)
 if over(seen):
-    compare_panels.side_by_side(seen, scenario.base, projector())
+    compare_panels.side_by_side(seen, projector())
