@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import accumulate, product
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import torch
@@ -26,7 +27,8 @@ from playground.spec import Spec, changes_by_step, value_text
 
 TEMPLATE = Path(__file__).with_name("single_file_template.py")
 TURNS = "    # Here knobs are turned.\n"  # this line of the template becomes the hot changes
-DEFAULTS = {"VARY": False, "SOURCE": "", "TEXT": ""}  # of a task that lacks these knobs
+DEFAULTS = {"VARY": False, "SOURCE": ""}  # of a task that lacks these knobs
+PARSING = Lock()  # two threads at once make Python 3.11's parser stumble now and then
 WIDTH = 98  # of the text in the docstring
 
 Edit = tuple[int, int, str]  # from this byte to that one, another text
@@ -61,9 +63,9 @@ def script(
     spec.replayed(changes)  # what no run can do never becomes code
     turned = {step: _constants(knobs) for step, knobs in changes_by_step(changes).items()}
     names = {name for constants in turned.values() for name in constants}
-    constants = DEFAULTS | _constants(
-        spec.task.to_dict() | vars(spec.task) | spec.model.to_dict() | spec.training.to_dict()
-    )
+    constants = DEFAULTS | {"TEXT": getattr(spec.task, "text", "")}
+    for config in (spec.task, spec.model, spec.training):
+        constants |= _constants(config.to_dict())
     constants |= {"D_FF": spec.model.d_hidden, "STEPS": steps}
     constants |= {"DEVICE": device, "THREADS": threads}
     values = {name: [value] for name, value in constants.items()} | {"TURNED": [names]}
@@ -71,8 +73,9 @@ def script(
         values[name].append(value)
 
     _, _, template = TEMPLATE.read_text(encoding="utf-8").partition('"""\n')  # its docstring
-    code = _needed(_with_sources_of_core(_decided(template, values)))
-    turns = _turns(turned, _reads(ast.parse(code)))
+    with PARSING:
+        code = _needed(_with_sources_of_core(_decided(template, values)))
+        turns = _turns(turned, _reads(ast.parse(code)))
     above, _, below = _tidy(code).partition(TURNS)
     return _about(spec, threads) + _with_constants(above, constants) + turns + below
 
@@ -315,4 +318,5 @@ def _tidy(code: str) -> str:
     code = re.sub(r"\n{3,}", "\n\n", code)
     code = re.sub(r"(?m)((?:def|class) .*:\n|else:\n)\n", r"\1", code)  # none below a header
     code = re.sub(r"\n\n(?=# --- |def |class |@)", "\n\n\n", code)  # two above a definition
-    return re.sub(r"(?m)(^ .*\n)\n(?=\w|#)", r"\1\n\n", code)  # and two below
+    code = re.sub(r"(?m)(^ .*\n)\n(?=\w|#)", r"\1\n\n", code)  # and two below
+    return re.sub(r"(?m)^(# --- .*\n)\n+", r"\1", code)

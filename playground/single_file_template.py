@@ -369,7 +369,10 @@ class Transformer(nn.Module):
 # --- the numbers that the weights start from ------------------------------------------------
 @torch.no_grad()
 def initialise(model):
-    """Each parameter is drawn from a generator of its own, seeded by (seed, parameter name)."""
+    """Draw each parameter from a generator of its own, seeded by (seed, parameter name).
+
+    So models that differ in one switch start from the same numbers wherever they can.
+    """
     for name, p in model.named_parameters():
         if NORM != "none" and "norm" in name:
             continue  # as built: gain 1, shift 0
@@ -556,7 +559,7 @@ def signed(number):
 
 
 def hashed(questions):
-    """A number for each question, that looks random."""
+    """A number for each question: always the same one, though it looks random."""
     weyl = [0x9E37_79B9_7F4A_7C15 * (2 * i + 1) ** 3 for i in range(questions.shape[1])]
     value = (questions * torch.tensor([signed(number | 1) for number in weyl])).sum(1)
     return ((value ^ (value >> 31)) * signed(0xBF58_476D_1CE4_E5B9)) >> 24
@@ -567,7 +570,7 @@ BORDER = CENSUS[max(1, round(len(CENSUS) / 8)) - 1]
 
 
 def held_out(questions):
-    """Which questions are kept for validation: an eighth of all."""
+    """Which questions are kept for validation, and never trained on: an eighth of all."""
     return hashed(questions) <= BORDER
 
 
@@ -718,4 +721,4 @@ with torch.no_grad():
             answers = answers.masked_fill(right == PAD, PAD)
         for question, answer, truth in zip(questions, answers, right, strict=True):
             verdict = "right" if torch.equal(answer, truth) else f"wrong: {written(truth)}"
-            print(written(question), "→", written(answer), verdict)
+            print(f"{written(question)}  {written(answer)}  {verdict}")
