@@ -28,7 +28,7 @@ class Comparison:
         self._runs: dict[Spec, Run] = {}
 
     def start(self, lineup: LineUp, seeds: int = 1, play: bool = True) -> None:
-        """Put a line-up to work; a run that is here already goes on, one that was stopped begins anew.
+        """Put a line-up to work; runs that are here already go on, stopped ones start again.
 
         The first seed of every variant comes first, so that a queue delays none of them.
 
@@ -85,7 +85,8 @@ class Comparison:
             self._runs |= started
             self.discard()
             raise ValueError(
-                f"only {len(started)} of {len(new)} new runs found room, so none was started: {error}"
+                f"only {len(started)} of {len(new)} new runs found room, so none was started: "
+                f"{error}"
             ) from None
         self._runs |= started
 

@@ -58,7 +58,8 @@ def _leak(frame: Frame, trained: bool) -> Diagnosis | None:
         return Diagnosis(
             "bad",
             f"Suspiciously low loss: the mask leaks ({seen}). Shown the answer, the model gets "
-            f"{frame.teacher_forced:.0%} right; left alone with its own output, {frame.free_running:.0%}.",
+            f"{frame.teacher_forced:.0%} right; left alone with its own output, "
+            f"{frame.free_running:.0%}.",
         )
     return Diagnosis("warn", f"The mask leaks: {seen}.")
 
@@ -78,8 +79,8 @@ def _saturated(spec, view, frame: Frame, chance: Chance, trained: bool) -> Diagn
         return None
     return Diagnosis(
         "bad" if trained else "warn",
-        f"The softmax is saturated: the first layer's scaled scores have a spread of {attention.spread:.1f} "
-        f"(theory for unit variance: {attention.theory:.1f}), so the largest weight averages "
+        "The softmax is saturated: the first layer's scaled scores have a spread of "
+        f"{attention.spread:.1f} (theory for unit variance: {attention.theory:.1f}), so the largest weight averages "
         f"{largest:.2f} and hardly any gradient passes.",
     )
 
@@ -117,16 +118,19 @@ def _progress(view: View, frame: Frame, chance: Chance, floor: float | None) -> 
     if frame.accuracy >= SOLVED:
         return Diagnosis(
             "good",
-            f"Solved: {frame.accuracy:.1%} of the validation answers are right at step {frame.measured_at}.",
+            f"Solved: {frame.accuracy:.1%} of the validation answers are right at step "
+            f"{frame.measured_at}.",
         )
     if loss > (1 - AT_CHANCE) * chance.blind:
         return Diagnosis(
             "info" if step < 100 else "warn",
-            f"Near chance: loss {loss:.2f}, and guessing without reading the input costs {chance.blind:.2f}.",
+            f"Near chance: loss {loss:.2f}, and guessing without reading the input costs "
+            f"{chance.blind:.2f}.",
         )
     text = f"Learning: loss {loss:.2f}, down from {chance.blind:.2f} at chance"
     if 2 * frame.measured_at >= step:  # otherwise it is old news
-        text += f"; {frame.accuracy:.0%} of the validation answers were right at step {frame.measured_at}"
+        text += f"; {frame.accuracy:.0%} of the validation answers were right"
+        text += f" at step {frame.measured_at}"
     return Diagnosis("info", f"{text}.")
 
 
@@ -134,7 +138,7 @@ def _before(frame: Frame) -> Diagnosis:
     attention = first_attention(frame)
     return Diagnosis(
         "info",
-        f"Untrained. The first layer's scaled scores have a spread of {attention.spread:.2f} (theory for unit "
-        f"variance: {attention.theory:.2f}); the largest weight averages {np.mean(attention.largest):.2f}. "
-        "Press Play.",
+        f"Untrained. The first layer's scaled scores have a spread of {attention.spread:.2f} "
+        f"(theory for unit variance: {attention.theory:.2f}); the largest weight averages "
+        f"{np.mean(attention.largest):.2f}. Press Play.",
     )

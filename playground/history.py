@@ -1,4 +1,4 @@
-"""Run history: what a visitor's runs were and what came out, in one SQLite file that outlives the app.
+"""Run history: what a visitor's runs were and what came out, in an SQLite file.
 
 Each call opens the file, does one transaction and closes it, so threads and several servers can
 share it (write-ahead logging). Numbers, a thinned curve and the last attention picture are kept;
@@ -102,7 +102,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Picture:
-    """The attention of a run's last frame: the weights alone, of as many layers as there was room."""
+    """The attention of a run's last frame: the weights of as many layers as there was room for."""
 
     step: int
     attention: dict[str, Attention]

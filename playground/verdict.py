@@ -82,7 +82,10 @@ def _sentence(pairs: list[tuple[View, View]], at: int | None, ours: str, theirs:
         lost = int(np.isinf(y if above else x).sum())
         said += f", and {theirs if above else ours} diverges in {lost} of them" if lost else ""
     if n < FEW_SEEDS:
-        said += f" (if nothing but chance parted {n} and {n} seeds, they would part so cleanly 1 time in {math.comb(2 * n, n) // 2})"
+        said += (
+            f" (if nothing but chance parted {n} and {n} seeds, they would part so cleanly 1 time "
+            f"in {math.comb(2 * n, n) // 2})"
+        )
     return said + _leak(pairs, theirs, ours)
 
 

@@ -28,7 +28,13 @@ question = "Does it matter?"
 change = "One thing."
 watch = "The loss."
 why = "Because."
-base = { task = "copy", length = 3, d_model = 8, n_heads = 1, n_layers = 1, batch_size = 4, steps = 50 }
+base.task = "copy"
+base.length = 3
+base.d_model = 8
+base.n_heads = 1
+base.n_layers = 1
+base.batch_size = 4
+base.steps = 50
 name = "base"
 variants.other = { scale = "none" }
 seeds = 1
@@ -183,7 +189,7 @@ def test_a_table_is_all_that_a_scenario_takes():
         ("length = 3", "lenght = 3", ["base", "lenght"]),
         ("length = 3", "length = 300", ["length=300", "at most 64"]),
         ("n_heads = 1", "n_heads = 3", ["n_heads=3", "d_model=8"]),
-        ("length = 3", "length = 3, seed = 1", ["base", "seed"]),
+        ("length = 3", "length = 3\nbase.seed = 1", ["base", "seed"]),
         ('scale = "none"', 'scale = "half"', ["variants: other", "scale='half'"]),
         ('scale = "none"', 'scale = "√d_k"', ["base itself"]),
         ('scale = "none"', "seed = 1", ["variants: other", "seed"]),
