@@ -69,14 +69,16 @@ def config_from_json(
             field, the value and the rule.
     """
     values = _parsed(text)
-    within("the file", lambda: check_names(values, SECTIONS, REQUIRED))
+    with within("the file"):
+        check_names(values, SECTIONS, REQUIRED)
     if values["format"] != FORMAT:
         raise ValueError(f"format={values['format']!r}: this version reads format {FORMAT}")
     changes = values.get("changes", [])
     if not isinstance(changes, list):
         raise ValueError(f"changes={changes!r}: expected a list […]")
     spec = Spec.from_dict({name: values[name] for name in PARTS if name in values}, own_text)
-    return spec, within("changes", lambda: _changes(changes, spec))
+    with within("changes"):
+        return spec, _changes(changes, spec)
 
 
 def _parsed(text: str | bytes) -> dict[str, Any]:

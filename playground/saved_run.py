@@ -74,12 +74,14 @@ def load(data: bytes, device: Device | None = None, text: str | None = None) -> 
         # Once the example and the label stood beside "began".
         older = {name: added[name] for name in ("probe", "label") if name in added}
         values = spec.to_dict() | older | added.get("began", {})
-        began = within(ADDED, lambda: Spec.from_dict(values, text))
+        with within(ADDED):
+            began = Spec.from_dict(values, text)
+            now = began.replayed(trainer.changes)
         record.resume(*_curves(added, trainer.step_count))
     except (KeyError, TypeError, AttributeError) as error:
         why = checkpoint.in_words(error)
         raise ValueError(f"{ADDED}: not as the playground writes it: {why}") from error
-    if "began" in added and spec.diff(within(ADDED, lambda: began.replayed(trainer.changes))):
+    if "began" in added and spec.diff(now):
         raise ValueError(f"{ADDED}: its changes do not lead from how it began to how it is now")
     spec = replace(spec, probe=began.probe, label=began.label)
     return SavedRun(spec, began, trainer, record)

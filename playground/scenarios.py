@@ -16,7 +16,7 @@ from typing import Any
 from core.tasks import TASKS
 from playground.comparison import MAX_SEEDS
 from playground.series import Series, steps_to
-from playground.spec import KNOBS, Changes, Spec, read_value, within
+from playground.spec import KNOBS, Changes, Spec, check_names, read_value, within
 from playground.variants import MAX_VARIANTS, LineUp, Variant, encode
 from playground.view import View
 
@@ -208,14 +208,13 @@ def load(path: Path = FILE) -> dict[str, Scenario]:
 
 def read(text: str) -> dict[str, Scenario]:
     """The scenarios of a TOML text; see `load`."""
-    return {name: _checked(name, table) for name, table in tomllib.loads(text).items()}
-
-
-def _checked(name: str, table: Any) -> Scenario:
-    try:
-        return _scenario(name, dict(table))
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"scenario {name}: {error}") from None
+    found = {}
+    for name, table in tomllib.loads(text).items():
+        try:
+            found[name] = _scenario(name, table)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"scenario {name}: {error}") from None
+    return found
 
 
 TEXTS = ("title", "question", "change", "watch", "why", "name", "expected")
@@ -224,14 +223,14 @@ OPTIONAL = ("base", "shown", "seeds")
 
 
 def _scenario(key: str, table: dict[str, Any]) -> Scenario:
-    _expect(table, NEEDED, OPTIONAL)
+    check_names(table, (*NEEDED, *OPTIONAL), NEEDED)
     for entry in TEXTS:
         if not isinstance(table[entry], str) or not table[entry].strip():
             raise ValueError(f"{entry}={table[entry]!r}: expected a text")
-    base = within("base", lambda: plain().changed(_changes(table.get("base", {}))))
+    with within("base"):
+        base = plain().changed(_changes(table.get("base", {})))
     variants = tuple(
-        (name, within(f"variants: {name}", lambda knobs=knobs: _variant(base, knobs)))
-        for name, knobs in _table(table, "variants").items()
+        (name, _variant(name, base, knobs)) for name, knobs in _table(table, "variants").items()
     )
     names = (table["name"], *(name for name, _ in variants))
     if len(set(names)) < len(names) or set(names) & set(REFERENCES):
@@ -271,16 +270,6 @@ def _table(table: Mapping[str, Any], entry: str) -> dict[str, Any]:
     return table[entry]
 
 
-def _expect(table: Mapping[str, Any], needed: Iterable[str], optional: Iterable[str] = ()) -> None:
-    """Refuse a table that lacks an entry or has one too many."""
-    if missing := [entry for entry in needed if entry not in table]:
-        raise ValueError(f"{', '.join(missing)} missing")
-    if strange := [entry for entry in table if entry not in (*needed, *optional)]:
-        raise ValueError(
-            f"{strange[0]}: no such entry; there are {', '.join((*needed, *optional))}"
-        )
-
-
 def _changes(knobs: Any) -> Changes:
     """The knobs of a table. TOML has no word for nothing, so a text may stand for any value."""
     if not isinstance(knobs, dict):
@@ -299,26 +288,25 @@ def plain() -> Spec:
     return Spec.of(TASKS["reverse"]())
 
 
-def _variant(base: Spec, knobs: Any) -> Variant:
-    variant = Variant.of(base, base.changed(_changes(knobs)))
-    if not variant.changes:
-        raise ValueError(f"{knobs}: it is the base itself")
+def _variant(name: str, base: Spec, knobs: Any) -> Variant:
+    with within(f"variants: {name}"):
+        variant = Variant.of(base, base.changed(_changes(knobs)))
+        if not variant.changes:
+            raise ValueError(f"{knobs}: it is the base itself")
     return variant
 
 
 def _outcome(name: str, entry: Any, names: Sequence[str]) -> Outcome:
     if not isinstance(entry, dict):
         raise ValueError(f"outcomes: {name}={entry!r}: expected a table")
-    _expect(entry, ("say",), ("when",))
-    conditions = entry.get("when", ())
-    when = within(f"outcomes: {name}", lambda: tuple(_condition(c, names) for c in conditions))
+    check_names(entry, ("say", "when"), ("say",))
+    with within(f"outcomes: {name}"):
+        when = tuple(_condition(item, names) for item in entry.get("when", ()))
     return Outcome(name, " ".join(entry["say"].split()), when)
 
 
 def _condition(item: Mapping[str, Any], names: Sequence[str]) -> Condition:
-    _expect(
-        item, ("what", "of"), [f.name for f in fields(Condition) if f.name not in ("what", "of")]
-    )
+    check_names(item, [field.name for field in fields(Condition)], ("what", "of"))
     condition = Condition(**item)
     if condition.what not in MEASURES:
         raise ValueError(f"what={condition.what}: choose one of {', '.join(MEASURES)}")

@@ -1,10 +1,10 @@
 """What decides a run, and how two of them differ: as data and in words."""
 
 import difflib
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import Field, dataclass, fields, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from core.config import ModelConfig, TrainConfig
 from core.knobs import as_text, difference, from_text, knob, turned
@@ -14,7 +14,6 @@ from core.train import Change
 
 PARTS = ("task", "model", "training", "probe", "label")  # of a spec as a dict
 Changes = tuple[tuple[str, Any], ...]  # (knob, value)
-Built = TypeVar("Built")
 
 
 # --- every knob by its name -----------------------------------------------------------------
@@ -50,7 +49,8 @@ def read_value(name: str, text: str) -> Any:
     Raises:
         ValueError: names the knob, the text and what it may be.
     """
-    return within(f"{name}={text!r}", lambda: from_text(KNOBS[name], text))
+    with within(f"{name}={text!r}"):
+        return from_text(KNOBS[name], text)
 
 
 # --- what decides a run ---------------------------------------------------------------------
@@ -125,7 +125,8 @@ class Spec:
         """
         spec = self
         for step, values in changes_by_step(changes).items():
-            spec = within(f"step {step}", lambda spec=spec, new=values: spec.turned(new))
+            with within(f"step {step}"):
+                spec = spec.turned(values)
         return spec
 
     def diff(self, other: "Spec") -> dict[str, tuple[Any, Any]]:
@@ -178,16 +179,20 @@ class Spec:
         for name in PARTS[:3]:
             if not isinstance(values[name], dict):
                 raise ValueError(f"{name}={values[name]!r}: expected an object {{…}}")
-        task = within("task", lambda: _read_task(values["task"], text))
-        model = within("model", lambda: ModelConfig.from_dict(values["model"]))
-        training = within("training", lambda: TrainConfig.from_dict(values["training"]))
-        within("model", lambda: model.check_fits(task))
+        with within("task"):
+            task = _read_task(values["task"], text)
+        with within("model"):
+            model = ModelConfig.from_dict(values["model"])
+            model.check_fits(task)
+        with within("training"):
+            training = TrainConfig.from_dict(values["training"])
         probe, label = values.get("probe"), values.get("label", "")
         if not isinstance(probe, str | None):
             raise ValueError(f"probe={probe!r}: expected a string or null")
         if not isinstance(label, str):
             raise ValueError(f"label={label!r}: expected a string")
-        within("probe", lambda: task.probe(model.architecture, probe))
+        with within("probe"):
+            task.probe(model.architecture, probe)
         return cls(model, task, training, probe, label)
 
 
@@ -278,10 +283,11 @@ def check_names(values: Mapping[str, Any], known: Collection[str], required: Ite
         raise ValueError(f"field {', '.join(missing)} is missing")
 
 
-def within(part: str, build: Callable[[], Built]) -> Built:
-    """Call `build`; whatever it refuses is said to stand in this part."""
+@contextmanager
+def within(part: str) -> Iterator[None]:
+    """Whatever is refused in this block is said to stand in this part."""
     try:
-        return build()
+        yield
     except ValueError as error:
         raise ValueError(f"{part}: {error}") from error
 

@@ -6,7 +6,7 @@ differs from its base.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 from core.device import Device, choose_device
@@ -225,6 +225,6 @@ def _parse(part: str, place: int) -> Changes:
             raise ValueError(f"variant {place}: {name}: {unknown(name)}")
         if name in changes:
             raise ValueError(f"variant {place}: {name} is given twice")
-        read = partial(read_value, name, text)
-        changes[name] = within(f"variant {place}", read)
+        with within(f"variant {place}"):
+            changes[name] = read_value(name, text)
     return tuple(changes.items())

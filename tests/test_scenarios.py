@@ -183,9 +183,9 @@ def test_a_table_is_all_that_a_scenario_takes():
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ('title = "Tiny"', "", ["title missing"]),
+        ('title = "Tiny"', "", ["field title is missing"]),
         ('title = "Tiny"', "title = 3", ["title=3", "expected a text"]),
-        ('title = "Tiny"', 'title = "Tiny"\ncolour = "red"', ["colour", "no such entry"]),
+        ('title = "Tiny"', 'title = "Tiny"\ncolour = "red"', ["unknown field colour"]),
         ("length = 3", "lenght = 3", ["base", "lenght"]),
         ("length = 3", "length = 300", ["length=300", "at most 64"]),
         ("n_heads = 1", "n_heads = 3", ["n_heads=3", "d_model=8"]),
