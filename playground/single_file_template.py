@@ -1,4 +1,4 @@
-"""The whole run in one file, with every switch as an `if` on a constant: what an export is cut from.
+"""A whole run in one file, with every switch as an `if` on a constant: exports are cut from it.
 
 `single_file.py` puts a run's values in place of the constants, keeps the branches that the run
 takes and leaves out what nobody uses then. This file is Python like any other: as it stands it

@@ -19,12 +19,12 @@ from core.device import choose_device
 from core.tasks import TASKS
 from core.tasks.text import SOURCES
 from core.train import Change, Trainer
-from playground.single_file import script
+from helpers import spec_for
+from playground.single_file import TEMPLATE, script
 from playground.spec import Spec
 
 OWN_TEXT = (
-    'He said "no\\thing".\n"""Quoted""" \'too\' \\ {braces} é → 🙂\t\n\n\n\n    LR = 3  # indented\n'
-    * 8
+    'He said "no\\thing".\n"""Quoted""" \'too\' \\ {braces} é → 🙂\t\n\n\n\n    LR = 3  # in\n' * 8
     + 'LR = 3\nend"'
 )
 STEPS = 20
@@ -92,14 +92,6 @@ TURNS = {
 }
 
 
-def small(task: str, knobs: dict | None = None, model: dict | None = None, **training) -> Spec:
-    """A run of a small model."""
-    built = TASKS[task](**(knobs or {}))
-    sizes = {"d_model": 16, "n_heads": 2, "n_layers": 1} | (model or {})
-    training = {"batch_size": 4, "steps": STEPS} | training
-    return Spec(ModelConfig.for_task(built, **sizes), built, TrainConfig(**training))
-
-
 def drawn(i: int) -> tuple[Spec, tuple[Change, ...]]:
     """The i-th run of the grid: a form of a task, all switches as the dice have it."""
     dice = random.Random(i)
@@ -118,7 +110,8 @@ def drawn(i: int) -> tuple[Spec, tuple[Change, ...]]:
     heads = {"n_heads": dice.choice((1, 2, 4)), "n_layers": dice.choice((1, 2))}
     model = switches(ModelConfig) | sizes | heads | {"architecture": architecture}
     numbers = {"warmup": dice.choice((0, 4)), "clip": dice.choice((None, 1.0, 0.1)), "seed": i}
-    spec = small(task, knobs, model, **switches(TrainConfig) | numbers)
+    sizes |= {"d_model": 16, "steps": STEPS}
+    spec = spec_for(TASKS[task](**knobs), **model | sizes | switches(TrainConfig) | numbers)
     turned = dice.sample(sorted(TURNS), dice.choice((0, 0, 2, 4)))
     changes = [Change(dice.choice((1, 3, 8)), name, dice.choice(TURNS[name])) for name in turned]
     return spec, tuple(sorted(changes, key=lambda change: change.step))
@@ -145,6 +138,11 @@ def test_the_file_computes_the_losses_of_the_trainer_digit_for_digit(i):
     """Whoever adds an entry to a registry of the core is told here that the file lacks it."""
     spec, changes = drawn(i)
     assert run(file_of(i))[:STEPS] == expected(spec, changes)
+
+
+def test_the_template_itself_is_the_default_run():
+    text = TEMPLATE.read_text(encoding="utf-8").replace("\nSTEPS = 300\n", f"\nSTEPS = {STEPS}\n")
+    assert run(text)[:STEPS] == expected(Spec.of(TASKS["reverse"]()))
 
 
 @pytest.fixture(scope="module")
@@ -188,9 +186,9 @@ def test_a_file_holds_nothing_that_its_run_does_not_use(i):
 # --- alone, in an empty folder --------------------------------------------------------------
 
 ALONE = {
-    "plain": (small("reverse"), ()),
-    "own": (small("text", {"source": "own", "text": OWN_TEXT, "length": 16}), ()),
-    "more": (small("recall", steps=9), (Change(9, "steps", 30), Change(99, "scale", "d_head"))),
+    "plain": (spec_for("reverse"), ()),
+    "own": (spec_for(TASKS["text"](source="own", text=OWN_TEXT, length=16)), ()),
+    "more": (spec_for("recall", steps=9), (Change(9, "steps", 30), Change(99, "scale", "d_head"))),
 }
 
 # Runs files one by one where nothing but Python and PyTorch can be imported.
@@ -232,7 +230,7 @@ def test_in_the_end_the_model_answers(printed):
 
 
 def test_a_run_that_diverges_says_so():
-    text = script(small("reverse", lr=1e30, clip=None, optimizer="sgd"))
+    text = script(spec_for("reverse", lr=1e30, clip=None, optimizer="sgd"))
     with pytest.raises(SystemExit, match="diverged at step"):
         run(text)
 
@@ -241,8 +239,7 @@ def test_a_run_that_diverges_says_so():
 
 
 def default_file() -> str:
-    task = TASKS["reverse"]()
-    return script(Spec(ModelConfig.for_task(task), task, TrainConfig()))
+    return script(Spec.of(TASKS["reverse"]()))
 
 
 def test_the_file_of_the_default_run_is_short():
@@ -268,7 +265,7 @@ def test_a_hot_change_is_a_line_of_the_loop():
         Change(8, "steps", 30),
         Change(99, "scale", "d_head"),
     )
-    text = script(small("reverse"), changes)
+    text = script(spec_for("reverse"), changes)
     assert '    if step == 3:\n        SCALE = "none"\n        LR = 0.03\n' in text
     assert "step == 8" not in text  # only a schedule would ask for the number of steps
     assert '"d_head"' not in text  # a change after the last step
@@ -287,19 +284,19 @@ def test_a_hot_change_is_a_line_of_the_loop():
 def test_a_change_that_no_run_can_make_never_becomes_code(change):
     """SAFE-01"""
     with pytest.raises(ValueError):
-        script(small("reverse"), (change,))
+        script(spec_for("reverse"), (change,))
 
 
 def test_the_number_of_threads_is_set_before_anything_is_computed():
-    text = script(small("copy"), threads=3)
+    text = script(spec_for("copy"), threads=3)
     assert "THREADS = 3  #" in text
     first = next(node for node in ast.parse(text).body[1:] if isinstance(node, ast.Expr))
     assert ast.unparse(first) == "torch.set_num_threads(THREADS)"
-    assert f"THREADS = {torch.get_num_threads()}  #" in script(small("copy"))
+    assert f"THREADS = {torch.get_num_threads()}  #" in script(spec_for("copy"))
 
 
 def test_the_knobs_that_are_not_at_their_defaults_are_named():
-    text = script(small("reverse", model={"residual": False, "position": "rotary"}, clip=None))
+    text = script(spec_for("reverse", residual=False, position="rotary", d_model=8, clip=None))
     for line in ("    residual = off\n", "    position = rotary\n", "    clip = "):
         assert line in text
     assert "at its default" in default_file()
