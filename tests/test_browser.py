@@ -57,7 +57,7 @@ def test_zoom_and_hidden_lines_are_kept_while_it_runs(visit):
     assert tab.plot("loss_chart", "plot.dataset.newplots") == "1"
 
 
-def test_pause_holds_the_count_and_step_does_exactly_one(visit):
+def test_pause_holds_the_count_step_does_exactly_one_and_reset_ends_a_run_that_is_going(visit):
     """CON-01"""
     tab = visit(steps=FOREVER, **SMALL)
     play(tab, 10)
@@ -73,6 +73,13 @@ def test_pause_holds_the_count_and_step_does_exactly_one(visit):
     assert tab.steps() == steps + 2
 
     play(tab, steps + 10)
+    tab.press("reset")
+    tab.key("play").wait_for()
+    tab.until(lambda: tab.steps() == 0)
+    tab.page.wait_for_timeout(700)
+    assert tab.steps() == 0
+    tab.press("step")
+    tab.until(lambda: tab.steps() == 1)
 
 
 def test_keys_play_pause_and_step(visit):
@@ -91,32 +98,7 @@ def test_keys_play_pause_and_step(visit):
     tab.until(lambda: tab.steps() == steps + 1)
 
 
-def test_reset_returns_to_nothing_twice_and_the_same_numbers_come_again(visit):
-    tab = visit(steps=50, **SMALL)
-    play(tab, 50)
-    first = drawn(tab, 50)
-    for _ in range(2):
-        tab.press("reset")
-        tab.until(lambda: tab.steps() == 0 and not tab.losses())
-        tab.rest()
-    play(tab, 50)
-    assert drawn(tab, 50) == first
-
-
-def test_reset_ends_a_run_that_is_going(visit):
-    """CON-01"""
-    tab = visit(steps=FOREVER, **SMALL)
-    play(tab, 10)
-    tab.press("reset")
-    tab.key("play").wait_for()
-    tab.until(lambda: tab.steps() == 0)
-    tab.page.wait_for_timeout(700)
-    assert tab.steps() == 0
-    tab.press("step")
-    tab.until(lambda: tab.steps() == 1)
-
-
-def test_a_finished_run_offers_play_again_and_starts_anew(visit):
+def test_the_same_numbers_come_again_after_play_again_and_after_reset_twice(visit):
     tab = visit(steps=50, **SMALL)
     play(tab, 50)
     first = drawn(tab, 50)
@@ -126,12 +108,19 @@ def test_a_finished_run_offers_play_again_and_starts_anew(visit):
     tab.until(lambda: tab.steps() < 50 or tab.key("pause").count())
     tab.key("play").wait_for()
     assert drawn(tab, 50) == first
+    tab.rest()
+    for _ in range(2):
+        tab.press("reset")
+        tab.until(lambda: tab.steps() == 0 and not tab.losses())
+        tab.rest()
+    play(tab, 50)
+    assert drawn(tab, 50) == first
 
 
 # --- knobs --------------------------------------------------------------------------------------
 
 
-def test_a_knob_redraws_the_untrained_attention_with_no_training(visit):
+def test_a_knob_and_a_new_seed_redraw_the_untrained_attention_with_no_training(visit):
     tab = visit(**SMALL)
     before = tab.maps()
     tab.select("scale", "none")
@@ -143,6 +132,12 @@ def test_a_knob_redraws_the_untrained_attention_with_no_training(visit):
     tab.select("mask", "none")
     tab.until(lambda: tab.maps() != sharper)
     assert all(value is not None for row in tab.maps()[0] for value in row)
+
+    before = tab.maps()
+    tab.press("new_seed")
+    tab.until(lambda: tab.link().get("seed") == "1")
+    tab.until(lambda: tab.maps() != before)
+    assert tab.knob("seed") == "1"
 
 
 def test_a_hot_change_while_playing_leaves_a_mark_on_the_curve(visit):
@@ -181,15 +176,6 @@ def test_heads_that_do_not_divide_the_width_become_the_nearest_that_do(visit):
     tab.until(lambda: tab.knob("n_heads") == "4" and len(tab.maps()) == 4)
     offered = tab.key("n_heads").get_by_role("radio").all_inner_texts()
     assert [int(option) for option in offered] == [1, 2, 4, 8, 16]
-
-
-def test_new_seed_gives_other_weights_and_stands_in_the_link(visit):
-    tab = visit(**SMALL)
-    before = tab.maps()
-    tab.press("new_seed")
-    tab.until(lambda: tab.link().get("seed") == "1")
-    tab.until(lambda: tab.maps() != before)
-    assert tab.knob("seed") == "1"
 
 
 # --- links --------------------------------------------------------------------------------------
@@ -278,7 +264,7 @@ def test_the_slider_scrubs_the_map_back_to_before_training(visit):
     tab.until(lambda: tab.maps() == trained)
 
 
-def test_a_head_is_chosen_by_name_or_by_a_click_on_its_map(visit):
+def test_the_attention_map_shows_a_head_a_stage_of_the_formula_and_ones_own_example(visit):
     tab = visit(**SMALL)
     heads = tab.maps()
     assert len(heads) == 4
@@ -291,10 +277,9 @@ def test_a_head_is_chosen_by_name_or_by_a_click_on_its_map(visit):
     tab.until(lambda: tab.maps() == [heads[2]], "the click has chosen nothing")
     assert tab.knob("head") == "head 3"
     assert {built for built, _ in tab.builds()} == {1}
+    tab.select("head", "all heads")
+    tab.until(lambda: tab.maps() == heads)
 
-
-def test_the_stages_follow_the_formula(visit):
-    tab = visit(**SMALL)
     weights = tab.maps()[0]
     assert all(abs(sum(filter(None, row)) - 1) < 1e-3 for row in weights)  # shown to 4 digits
     hidden = [[value is None for value in row] for row in weights]
@@ -309,9 +294,6 @@ def test_the_stages_follow_the_formula(visit):
     assert scaled[1][0] == pytest.approx(scores[1][0] / d_head**0.5, rel=1e-2)
     assert [[value is None for value in row] for row in seen["+mask"]] == hidden
 
-
-def test_an_example_of_ones_own_is_shown_and_a_bad_one_is_explained(visit):
-    tab = visit(**SMALL)
     labels = "Object.values(plot.layout.xaxis.labelalias).join('')"
     before = tab.plot("attention", labels)
     tab.fill("probe", "9876543210")

@@ -44,16 +44,23 @@ def tab(chromium, server):
     tab.check()
 
 
-@pytest.mark.parametrize("name", IDEAS)
-def test_a_knob_changes_the_main_picture(tab, name):
-    enter(tab, name)
-    knob, option = TURNS[name]
-    before = tab.plot(f"{name}_picture", PICTURE)
-    tab.select(knob, option)
-    tab.until(lambda: tab.plot(f"{name}_picture", PICTURE) != before, "the picture does not follow")
-    assert tab.link()[knob] == option
-    tab.rest()
-    assert tab.plot(f"{name}_picture", "plot.dataset.newplots") == "1", "it is not built again"
+def test_from_idea_to_idea_a_knob_changes_the_main_picture(tab):
+    """By its own address to the first page, and on by the link below each."""
+    for name, about in IDEAS.items():
+        if tab.page.url == "about:blank":
+            enter(tab, name)
+        else:
+            tab.page.get_by_role("link", name=about.title, exact=True).last.click()
+            tab.page.wait_for_selector(f".st-key-{name}_picture .live-plot[data-newplots]")
+            tab.rest()
+        knob, option = TURNS[name]
+        before = tab.plot(f"{name}_picture", PICTURE)
+        tab.select(knob, option)
+        picture = f"{name}_picture"
+        tab.until(lambda p=picture, b=before: tab.plot(p, PICTURE) != b, f"{name} does not follow")
+        assert tab.link()[knob] == option
+        tab.rest()
+        assert tab.plot(picture, "plot.dataset.newplots") == "1", f"{name} is built again"
 
 
 def test_the_training_of_a_page_moves_its_curves_and_the_sidebar_is_out_of_the_way(tab):
