@@ -20,7 +20,7 @@ from core.tasks import TASKS, Task
 from core.tasks.base import cut
 from playground import own_text
 from playground.knob import Knob, forget_notes, note
-from playground.pages import IDEAS
+from playground.pages import IDEAS, PAGES
 from playground.spec import KNOBS, MODEL_KNOBS, TASK_KNOBS, TRAINING_KNOBS, Spec
 
 MAX_HEADS = 16
@@ -391,7 +391,7 @@ def take_to(page: str, spec: Spec, **link: str) -> None:
         link: what the address of that page is to hold besides the knobs, which write theirs.
     """
     turn_to(spec)
-    st.session_state.way = f"app_pages/{page}.py", link
+    st.session_state.way = PAGES[page].file, link
 
 
 def go_on() -> None:

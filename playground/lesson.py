@@ -113,11 +113,8 @@ def onwards(name: str) -> None:
     with st.container(horizontal=True, horizontal_alignment="distribute"):
         for other, sign in ((at - 1, "arrow_back"), (at + 1, "arrow_forward")):
             if 0 <= other < len(names):
-                st.page_link(
-                    f"app_pages/{names[other]}.py",
-                    label=IDEAS[names[other]].title,
-                    icon=f":material/{sign}:",
-                )
+                page = IDEAS[names[other]]
+                st.page_link(page.file, label=page.title, icon=f":material/{sign}:")
 
 
 # --- a small training at the end ------------------------------------------------------------

@@ -7,26 +7,26 @@ import streamlit as st
 from playground import controls, page_head
 from playground.components.cookie import remember_visitor
 from playground.knob import show_notes
-from playground.pages import IDEAS, INSTRUMENTS, About
+from playground.pages import HOME, IDEAS, INSTRUMENTS, About
 from playground.visitor import bench, history_mode, say_history_problem
 
 # A file of our own: Streamlit would fetch a named icon from the internet.
 ICON = str(Path(__file__).with_name("icon.png"))
 
 
-def listed(name: str, about: About) -> st.Page:
+def listed(address: str, about: About) -> st.Page:
     """A page in the navigation; the app opens on the Playground."""
     return st.Page(
-        f"app_pages/{name}.py",
+        about.file,
+        url_path=address,
         title=about.title,
         icon=f":material/{about.icon}:",
         help=about.says,
-        default=name == "playground",
+        default=address == "playground",
     )
 
 
-HOME = About("Home", "What this is, and where to begin.", "home")
-PAGES = {
+NAVIGATION = {
     "": [listed("home", HOME), *(listed(*page) for page in INSTRUMENTS.items())],
     "Ideas": [listed(*page) for page in IDEAS.items()],
 }
@@ -41,7 +41,7 @@ PROJECTOR = "html { font-size: clamp(17px, 1.4vw, 26px); }"
 # Before the navigation: it would make the page's sign the icon, and fetch it from the internet.
 st.set_page_config("Transformer playground", page_icon=ICON, layout="wide")
 controls.check_link()
-page = st.navigation(PAGES, position="top")
+page = st.navigation(NAVIGATION, position="top")
 uses_knobs = page.url_path in USE_KNOBS
 st.set_page_config(initial_sidebar_state="auto" if uses_knobs else "collapsed")
 page_head.draw(uses_knobs)

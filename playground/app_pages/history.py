@@ -15,6 +15,7 @@ from playground.components import live_plot
 from playground.figures import Band, attention_maps, attention_side_by_side, comparison_chart
 from playground.history import MAX_ENTRIES, Entry, HistoryUnavailable
 from playground.page_head import head, projector
+from playground.pages import INSTRUMENTS
 from playground.panels import IN_WORDS, log_switch, references
 from playground.remember import MEMORY, WORTH_KEEPING
 from playground.spec import Spec
@@ -23,7 +24,6 @@ from playground.visitor import HISTORY, for_visitor, history_owner, how_long
 from playground.visitor import bench as my_bench
 from playground.workbench import Ghost
 
-PLAYGROUND = "app_pages/playground.py"
 MOST_SHOWN = 6  # curves and maps beside each other
 SMALL_CURVE = 40  # points
 IN_SHORT = {"done": "finished", "stopped": "stopped", "diverged": "diverged", "failed": "failed"}
@@ -179,7 +179,7 @@ def actions(chosen: list[Entry]) -> None:
     if refused := st.session_state.get("history_refused"):
         st.error(refused)
     elif go:
-        st.switch_page(PLAYGROUND, query_params={})  # the knobs write them anew
+        st.switch_page(INSTRUMENTS["playground"].file, query_params={})  # the knobs write theirs
 
 
 def view_of(entry: Entry) -> View:

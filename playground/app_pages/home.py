@@ -17,25 +17,20 @@ COLUMNS = 4
 TO_START_WITH = ("scaling-saves", "order-blind", "leak")
 
 
-def card(page: str, about: About, **link) -> None:
+def card(about: About, **link) -> None:
     """One page: its name, which is the way there, and what it says."""
     with st.container(border=True, height="stretch"):
-        st.page_link(
-            f"app_pages/{page}.py",
-            label=f"**{about.title}**",
-            icon=f":material/{about.icon}:",
-            **link,
-        )
+        icon = f":material/{about.icon}:"
+        st.page_link(about.file, label=f"**{about.title}**", icon=icon, **link)
         st.caption(about.says)
 
 
 def grid(pages: dict[str, About], columns: int) -> None:
-    cards = list(pages.items())
+    cards = list(pages.values())
     for start in range(0, len(cards), columns):
-        row = cards[start : start + columns]
-        for column, (page, about) in zip(st.columns(columns), row, strict=False):
+        for column, about in zip(st.columns(columns), cards[start : start + columns], strict=False):
             with column:
-                card(page, about)
+                card(about)
 
 
 head().header("Change one thing in a transformer, and see what happens", anchor=False)
@@ -48,15 +43,15 @@ with st.container(horizontal=True, vertical_alignment="center"):
         icon=":material/play_circle:",
         help="A small model is ready; Play trains it before your eyes.",
     ):
-        st.switch_page("app_pages/playground.py", query_params={})
+        st.switch_page(INSTRUMENTS["playground"].file, query_params={})
     st.caption(f"Computed on: {my_bench().device.words}.")
 
 st.subheader("Three questions to start with", anchor=False)
 found = scenarios.load()
 for column, name in zip(st.columns(3), TO_START_WITH, strict=True):
     with column:
-        question = About(found[name].title, found[name].question, INSTRUMENTS["scenarios"].icon)
-        card("scenarios", question, query_params={"scenario": name})
+        question = {"title": found[name].title, "says": found[name].question}
+        card(INSTRUMENTS["scenarios"]._replace(**question), query_params={"scenario": name})
 
 st.subheader("One idea at a time", anchor=False)
 grid(IDEAS, COLUMNS)
