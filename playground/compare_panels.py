@@ -12,6 +12,7 @@ from playground.components import live_plot
 from playground.figures import Band, attention_side_by_side, comparison_chart, results_bars
 from playground.frames import Attention, Frame
 from playground.knob import Knob
+from playground.page_head import tall
 from playground.panels import (
     IN_WORDS,
     frame_at,
@@ -103,7 +104,7 @@ def seeds_slider() -> int:
     )
 
 
-def draw(series: tuple[Series, ...], lineup: LineUp, projector: bool) -> None:
+def draw(series: tuple[Series, ...], lineup: LineUp) -> None:
     """The runs as they were seen; before the first one, what stands ready."""
     if not series:
         st.info(
@@ -115,18 +116,18 @@ def draw(series: tuple[Series, ...], lineup: LineUp, projector: bool) -> None:
     waiting = [view.queue_place for line in series for view in line.views if view.queue_place]
     if waiting:
         st.caption(f"{len(waiting)} runs wait for a place; the next one is at {min(waiting)}.")
-    losses(series, projector)
+    losses(series)
     results(series)
-    side_by_side(series, projector)
+    side_by_side(series)
 
 
-def losses(series: tuple[Series, ...], projector: bool) -> None:
+def losses(series: tuple[Series, ...]) -> None:
     """The curves of all runs, and beside them what each has reached."""
     left, right = st.columns([2, 1], gap="medium")
     with left:
-        curves(series, projector)
+        curves(series)
     with right:
-        bars(series, projector)
+        bars(series)
 
 
 def references_of(series: tuple[Series, ...]) -> tuple[Chance, float | None]:
@@ -151,7 +152,7 @@ def bands(series: Sequence[Series]) -> list[Band]:
     return found
 
 
-def curves(series: tuple[Series, ...], projector: bool) -> None:
+def curves(series: tuple[Series, ...]) -> None:
     chance, floor = references_of(series)
     log = log_switch()
     figure = comparison_chart(
@@ -161,12 +162,12 @@ def curves(series: tuple[Series, ...], projector: bool) -> None:
         total_steps=series[0].spec.training.steps,
         log=log,
         width=640,
-        projector=projector,
+        size=tall(430),
     )
     live_plot(figure, key="comparison", name="comparison")
 
 
-def bars(series: tuple[Series, ...], projector: bool) -> None:
+def bars(series: tuple[Series, ...]) -> None:
     chance, floor = references_of(series)
     finals = [[view.reached() for view in line.views if len(view.loss)] for line in series]
     figure = results_bars(
@@ -175,8 +176,7 @@ def bars(series: tuple[Series, ...], projector: bool) -> None:
         chance=tuple(chance),
         floor=floor,
         width=330,
-        height=430,
-        projector=projector,
+        size=tall(430),
     )
     live_plot(figure, key="finals", name="final losses")
 
@@ -211,7 +211,7 @@ def row(line: Series, summary: Summary) -> dict[str, str]:
     }
 
 
-def side_by_side(series: tuple[Series, ...], projector: bool) -> None:
+def side_by_side(series: tuple[Series, ...]) -> None:
     """The first seed's attention, the same layer and head of each, on one colour scale."""
     frames = {line.label: line.views[0].frames for line in series}
     frames = {label: found for label, found in frames.items() if found}
@@ -256,7 +256,7 @@ def side_by_side(series: tuple[Series, ...], projector: bool) -> None:
         stage=stage,
         hidden=[attention.hidden for attention in found],
         width=WIDTH,
-        projector=projector,
+        size=tall(None),
     )
     live_plot(figure, key="side_by_side", name="attention side by side")
     st.caption(IN_WORDS[stage])

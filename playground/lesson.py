@@ -18,7 +18,7 @@ from playground.components import live_plot
 from playground.figures import comparison_chart
 from playground.glossary import explain
 from playground.knob import Knob
-from playground.page_head import head, projector
+from playground.page_head import head, projector, tall
 from playground.pages import IDEAS
 from playground.panels import references
 from playground.series import Series, any_live
@@ -43,11 +43,6 @@ def begin(name: str, claim: str) -> None:
         'border-left: 0.3rem solid var(--st-primary-color, #0072b2)">'
         f"<b>It is said:</b> {html.escape(claim)}</p>"
     )
-
-
-def tall(usual: int, projected: int) -> dict[str, Any]:
-    """What a figure needs to know for the back row: its height, and that letters are large."""
-    return {"height": projected if projector() else usual, "projector": projector()}
 
 
 def tex(number: str) -> str:
@@ -232,7 +227,7 @@ def _curves(
             total_steps=base.training.steps,
             log=log,
             width=760,
-            **tall(340, 430),
+            size=tall(340, 430),
         )
         live_plot(figure, key=f"{name}_loss", name=f"{name} loss")
     with right:

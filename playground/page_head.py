@@ -3,6 +3,8 @@
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from playground.figures.style import Sizes, sizes
+
 
 def draw(knobs: bool) -> None:
     """Draw the head; on a page with knobs in the sidebar, the switch stands there."""
@@ -27,3 +29,8 @@ def head() -> DeltaGenerator:
 def projector() -> bool:
     """Whether the page is drawn for the back row."""
     return st.session_state.get("projector", False)
+
+
+def tall(usual: int | None, projected: int | None = None) -> Sizes:
+    """How high a figure is, for the back row perhaps another height, and how large its letters."""
+    return sizes(projected or usual if projector() else usual, projector())

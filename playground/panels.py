@@ -23,6 +23,7 @@ from playground.figures import (
 )
 from playground.frames import Attention, Frame
 from playground.glossary import explain
+from playground.page_head import projector, tall
 from playground.spec import Spec, value_text
 from playground.view import LAST, Status, View
 from playground.workbench import Workbench
@@ -56,7 +57,7 @@ def watch(bench: Workbench) -> None:
         st.session_state.watched, st.session_state.shown_step = watched, total
 
 
-def draw(bench: Workbench, view: View | None, projector: bool) -> None:
+def draw(bench: Workbench, view: View | None) -> None:
     """Everything that moves. Called again and again while a run goes on."""
     spec, frames = bench.spec, bench.frames(view)
     if view is not None:
@@ -64,14 +65,13 @@ def draw(bench: Workbench, view: View | None, projector: bool) -> None:
     chance, floor = references(spec.task, spec.model.architecture)
     verdict(spec, view, frames[-1], chance, floor)
     numbers(bench, view, frames[-1])
-    height = PROJECTED if projector else HEIGHT
     left, right = st.columns([1, 1.12], gap="medium")
     with left:
-        curves(bench, view, chance, floor, height, projector)
+        curves(bench, view, chance, floor)
     with right:
-        frame = maps(spec, frames, height, projector)
+        frame = maps(spec, frames)
     scrub(spec, frames, frame)
-    details(bench, view, frames, frame, projector)
+    details(bench, view, frames, frame)
 
 
 def verdict(spec: Spec, view: View | None, frame: Frame, chance: Chance, floor) -> None:
@@ -136,7 +136,7 @@ def curve(label: str, view: View, colour: int, ghost: bool = False) -> Curve:
     return Curve(label, *(array.tolist() for array in arrays), colour, ghost)
 
 
-def curves(bench: Workbench, view: View | None, chance: Chance, floor, height, projector) -> None:
+def curves(bench: Workbench, view: View | None, chance: Chance, floor) -> None:
     """The loss chart and its two switches."""
     with st.container(horizontal=True, key="loss_switches", vertical_alignment="center"):
         log = log_switch()
@@ -172,8 +172,7 @@ def curves(bench: Workbench, view: View | None, chance: Chance, floor, height, p
         show_lr=show_lr,
         total_steps=bench.spec.training.steps,
         width=LOSS_WIDTH,
-        height=height,
-        projector=projector,
+        size=tall(HEIGHT, PROJECTED),
     )
     live_plot(figure, key="loss_chart", name="loss")
     if bench.said:
@@ -212,7 +211,7 @@ def layer_word(name: str) -> str:
     return f"{stack.rstrip('.') or 'block'} {int(index) + 1}" if index.isdigit() else name
 
 
-def maps(spec: Spec, frames: tuple[Frame, ...], height: int, projector: bool) -> Frame:
+def maps(spec: Spec, frames: tuple[Frame, ...]) -> Frame:
     """The attention maps at the chosen step, layer, head and stage; returns the frame shown."""
     frame = frame_at(frames, st.session_state.get("shown_step"), spec.training.steps)
     layers = {layer_title(name): attention for name, attention in frame.attention.items()}
@@ -226,7 +225,7 @@ def maps(spec: Spec, frames: tuple[Frame, ...], height: int, projector: bool) ->
             list(layers),
             key="layer",
             bind="query-params",
-            width=150 if projector else 110,
+            width=150 if projector() else 110,
             label_visibility="collapsed",
             help="Whose attention is shown.",
         )
@@ -235,7 +234,7 @@ def maps(spec: Spec, frames: tuple[Frame, ...], height: int, projector: bool) ->
             heads,
             key="head",
             bind="query-params",
-            width=160 if projector else 115,
+            width=160 if projector() else 115,
             label_visibility="collapsed",
             help="One head large, or all of the layer.",
         )
@@ -243,13 +242,19 @@ def maps(spec: Spec, frames: tuple[Frame, ...], height: int, projector: bool) ->
     values = attention.stages[stage]
     hidden = attention.hidden if stage in ("masked", "weights") else None
     tokens = attention.query_tokens, attention.key_tokens
-    shared = {"stage": stage, "hidden": hidden, "projector": projector}
+    shared = {"stage": stage, "hidden": hidden, "size": tall(HEIGHT, PROJECTED)}
     if not np.isfinite(values).all():
         st.warning("The attention is no longer made of finite numbers: scrub back to see it whole.")
         return frame
     if head == ALL_HEADS:
-        figure = attention_maps(values, *tokens, width=MAPS_WIDTH, height=height, **shared)
-        live_plot(figure, key="attention", height=height, on_click=_choose_head, name="attention")
+        figure = attention_maps(values, *tokens, width=MAPS_WIDTH, **shared)
+        live_plot(
+            figure,
+            key="attention",
+            height=shared["size"].height,
+            on_click=_choose_head,
+            name="attention",
+        )
     else:
         title = f"{layer}, {head}"
         figure = attention_map(
@@ -257,10 +262,9 @@ def maps(spec: Spec, frames: tuple[Frame, ...], height: int, projector: bool) ->
             *tokens,
             title=title,
             width=MAPS_WIDTH,
-            height=height,
             **shared,
         )
-        live_plot(figure, key="attention", height=height, name="attention")
+        live_plot(figure, key="attention", height=shared["size"].height, name="attention")
     st.html(f'<small data-stage="{stage}">{explain(IN_WORDS[stage])}</small>')
     return frame
 
@@ -294,7 +298,7 @@ def scrub(spec: Spec, frames: tuple[Frame, ...], frame: Frame) -> None:
         controls.draw_example(spec)
 
 
-def details(bench, view: View | None, frames, frame: Frame, projector: bool) -> None:
+def details(bench, view: View | None, frames, frame: Frame) -> None:
     """Predictions, health, what changed, and what this model is made of."""
     tabs = st.tabs(
         ["Predictions", "Health", "What changed", "This model", "Take it home"],
@@ -302,8 +306,8 @@ def details(bench, view: View | None, frames, frame: Frame, projector: bool) -> 
         on_change="rerun",
     )
     drawers = (
-        lambda: predictions(frame, projector),
-        lambda: health(bench, view, frames, projector),
+        lambda: predictions(frame),
+        lambda: health(bench, view, frames),
         lambda: changes(bench, view),
         lambda: parts(bench.spec),
         lambda: take_home.draw(bench),
@@ -314,14 +318,14 @@ def details(bench, view: View | None, frames, frame: Frame, projector: bool) -> 
                 drawer()
 
 
-def predictions(frame: Frame, projector: bool) -> None:
+def predictions(frame: Frame) -> None:
     if found := frame.predictions[-MOST_PREDICTIONS:]:
         figure = prediction_chart(
             [prediction.shown for prediction in found],
             [prediction.tokens for prediction in found],
             [prediction.probabilities for prediction in found],
             [prediction.target for prediction in found],
-            projector=projector,
+            size=tall(None),
         )
         live_plot(figure, key="predictions")
     if frame.sample is not None:
@@ -329,14 +333,14 @@ def predictions(frame: Frame, projector: bool) -> None:
         st.code(frame.sample, language=None, wrap_lines=True)
 
 
-def health(bench, view: View | None, frames: tuple[Frame, ...], projector: bool) -> None:
+def health(bench, view: View | None, frames: tuple[Frame, ...]) -> None:
     steps = [frame.step for frame in frames]
     names = {layer_title(name): name for name in frames[-1].attention}
     layer = st.session_state.get("layer") or next(iter(names))
     name = names.get(layer, next(iter(names.values())))
     shown = [frame.attention[name] for frame in frames]
     shared = {
-        "projector": projector,
+        "size": tall(None),
         "width": HEALTH_WIDTH,
         "total_steps": bench.spec.training.steps,
     }

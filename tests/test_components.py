@@ -38,7 +38,8 @@ def payloads(test: AppTest) -> list[dict]:
 def test_figure_reaches_the_page_with_its_text_alternative_and_height():
     test = page(
         "from playground.figures import Curve, loss_chart\n"
-        "live_plot(loss_chart([Curve('run', [1], [2.0])], height=333), key='loss')"
+        "from playground.figures.style import sizes\n"
+        "live_plot(loss_chart([Curve('run', [1], [2.0])], size=sizes(333)), key='loss')"
     )
     assert not test.exception
     (payload,) = payloads(test)

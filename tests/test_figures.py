@@ -54,7 +54,9 @@ FIGURES = {
     "loss, nothing yet": loss_chart([], chance=(2.4, 2.3), total_steps=300),
     "loss, empty curve": loss_chart([Curve("run")]),
     "maps": attention_maps(weights(), TOKENS, TOKENS, hidden=CAUSAL, selected=1),
-    "maps of scores": attention_maps(SCORES, TOKENS, TOKENS, stage="scores", columns=2, height=300),
+    "maps of scores": attention_maps(
+        SCORES, TOKENS, TOKENS, stage="scores", columns=2, size=sizes(300)
+    ),
     "map": attention_map(weights()[0], TOKENS, TOKENS, hidden=CAUSAL, title="head 1"),
     "no maps": attention_maps(np.zeros((0, 4, 4)), TOKENS, TOKENS),
     "empty map": attention_map(np.zeros((0, 4)), [], TOKENS),
@@ -114,7 +116,7 @@ def test_one_line_needs_no_legend():
 
 
 def test_projector_has_larger_text_and_lines():
-    far, near = loss_chart([run()], projector=True), loss_chart([run()])
+    far, near = loss_chart([run()], size=sizes(340, projector=True)), loss_chart([run()])
     assert far["layout"]["font"]["size"] > near["layout"]["font"]["size"]
     assert far["data"][1]["line"]["width"] > near["data"][1]["line"]["width"]
 
@@ -341,7 +343,7 @@ def test_unknown_stage_and_wrong_shape_are_named():
 @pytest.mark.parametrize("heads", [1, 2, 3, 5, 8, 16])
 @pytest.mark.parametrize("height", [None, 200, 430, 900])
 def test_maps_stay_inside_the_figure_and_apart(heads, height, projector, columns):
-    grid = _grid((heads, 21, 21), columns, 600, height, sizes(projector))
+    grid = _grid((heads, 21, 21), columns, 600, sizes(height, projector))
     assert len(grid.domains) == heads
     boxes = []
     for (x0, x1), (y0, y1) in grid.domains:

@@ -17,13 +17,14 @@ from playground.figures import (
 )
 from playground.figures.compare import BAND_POINTS, LEAST_DIFFERENCE, VIEW_LIMIT
 from playground.figures.loss import smooth
-from playground.figures.style import RUN_COLOURS
+from playground.figures.style import LAPTOP, RUN_COLOURS, sizes
 
 TOKENS = ["a", "b", "a", "␣"]
 CAUSAL = np.triu(np.ones((4, 4), dtype=bool), 1)
 OPEN = np.zeros((4, 4), dtype=bool)
 SCORES = np.random.default_rng(0).normal(size=(6, 4, 4)).astype(np.float32)
 CHANCE = (math.log(12), math.log(10))
+PROJECTED = sizes(430, projector=True)
 NAMES = ["base", "scale=none", "norm=pre, lr=0.01", "n_heads=8", "<b>", "f"]
 
 
@@ -56,20 +57,20 @@ def beside(count=2, **more):
 
 FIGURES = {
     "bands": comparison_chart(six(), chance=CHANCE, floor=0.1, total_steps=300),
-    "bands, log": comparison_chart(six()[:2], chance=CHANCE, log=True, projector=True),
+    "bands, log": comparison_chart(six()[:2], chance=CHANCE, log=True, size=PROJECTED),
     "bands, one seed": comparison_chart([band(seeds=1)]),
     "bands, one not begun": comparison_chart([band(), Band("later", colour_index=1)]),
     "bands, none": comparison_chart([], chance=CHANCE, total_steps=300),
     "bands, not begun": comparison_chart([Band("base")]),
     "two maps": beside(),
     "six maps": beside(6),
-    "six maps, projector": beside(6, projector=True),
+    "six maps, projector": beside(6, size=PROJECTED),
     "maps of scores": attention_side_by_side(SCORES[:2], NAMES[:2], TOKENS, TOKENS, stage="scores"),
     "no maps": attention_side_by_side(np.zeros((0, 4, 4)), [], TOKENS, TOKENS),
     "results": results_bars(
         NAMES[:4], [[0.1, 0.2], [math.nan, 0.3], [math.inf], []], chance=CHANCE, floor=0.05
     ),
-    "results, projector": results_bars(["base"], [[0.1, 0.2]], chance=CHANCE, projector=True),
+    "results, projector": results_bars(["base"], [[0.1, 0.2]], chance=CHANCE, size=PROJECTED),
     "results, none": results_bars([], []),
 }
 
@@ -105,13 +106,13 @@ def test_every_colour_is_one_that_the_component_can_exchange(name):
 @pytest.mark.parametrize(
     "draw",
     [
-        lambda p: comparison_chart([band()], projector=p),
-        lambda p: beside(projector=p),
-        lambda p: results_bars(["base"], [[0.1]], projector=p),
+        lambda size: comparison_chart([band()], size=size),
+        lambda size: beside(size=size),
+        lambda size: results_bars(["base"], [[0.1]], size=size),
     ],
 )
 def test_projector_has_larger_text(draw):
-    assert draw(True)["layout"]["font"]["size"] > draw(False)["layout"]["font"]["size"]
+    assert draw(PROJECTED)["layout"]["font"]["size"] > draw(LAPTOP)["layout"]["font"]["size"]
 
 
 # --- bands --------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from playground.figures.lookup import (
     vectors_picture,
     weight_colour,
 )
-from playground.figures.style import alt_text
+from playground.figures.style import LAPTOP, Sizes, alt_text, sizes
 from playground.ideas.lookup import (
     LONGEST_WORD,
     MOST_WORDS,
@@ -363,8 +363,8 @@ NAMES = ("<b>", "b", "&c")
 BARS = Bars("heading", NAMES, [0.2, math.nan, 0.3], ["1", "2", "3"], 1)
 
 
-def pictures(projector: bool = False) -> dict[str, dict]:
-    shared = {"projector": projector}
+def pictures(size: Sizes = LAPTOP) -> dict[str, dict]:
+    shared = {"size": size}
     matrix = np.arange(12.0).reshape(3, 4)
     return {
         "vectors": vectors_picture(
@@ -407,7 +407,7 @@ def pictures(projector: bool = False) -> dict[str, dict]:
 
 @pytest.mark.parametrize("name", pictures())
 def test_figures_are_plotlys_speak_grow_on_a_projector_and_keep_to_the_styles_colours(name):
-    figure, large = pictures()[name], pictures(projector=True)[name]
+    figure, large = pictures()[name], pictures(sizes(340, projector=True))[name]
     go.Figure(figure)
     assert len(alt_text(figure)) > 40
     assert large["layout"]["font"]["size"] > figure["layout"]["font"]["size"]

@@ -196,7 +196,7 @@ costs = block.costs(config, length)
 parameters = {part: cost.parameters for part, cost in costs.items()}
 flops = {part: cost.flops for part, cost in costs.items()}
 lesson.say(about_costs(parameters, flops))
-live_plot(cost_picture(parameters, flops, **lesson.tall(320, 370)), key="block_picture")
+live_plot(cost_picture(parameters, flops, size=lesson.tall(320, 370)), key="block_picture")
 d, hidden = config.d_model, config.d_hidden
 lesson.formula(
     rf"\mathrm{{FFN}}(x) = \max(0,\; x\underset{{{d} \times {hidden}}}{{W_1}} + b_1)"
@@ -227,7 +227,7 @@ figure = length_picture(
     length=length,
     crossing=crossing,
     counted=found["products"] / sum(found.values()) if found else None,
-    **lesson.tall(340, 430),
+    size=lesson.tall(340, 430),
 )
 live_plot(figure, key="block_lengths")
 lesson.formula(
@@ -264,7 +264,7 @@ st.markdown(
 n_tokens, order = choose(TOKENS, ORDER)
 mixings = block.mixing(n_tokens, order)
 influences = {name: mixing.influence for name, mixing in mixings.items()}
-live_plot(influence_maps(influences, **lesson.tall(360, 430)), key="block_influence")
+live_plot(influence_maps(influences, size=lesson.tall(360, 430)), key="block_influence")
 show_order(mixings, n_tokens)
 st.caption(
     "The order test alone does not tell the two apart: attention without a mask and without "
@@ -288,7 +288,7 @@ figure = activation_picture(
     {name: block.curve(name, CURVE) for name in hiddens},
     {name: found.values for name, found in hiddens.items()},
     {name: found.zero for name, found in hiddens.items()},
-    **lesson.tall(320, 430),
+    size=lesson.tall(320, 430),
 )
 live_plot(figure, key="block_activation")
 lesson.formula(

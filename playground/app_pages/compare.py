@@ -4,7 +4,6 @@ import streamlit as st
 
 from playground import compare_panels, controls, transport
 from playground.components.link import copy_link
-from playground.page_head import projector
 from playground.series import Series, any_live
 from playground.variants import LineUp
 from playground.visitor import bench as my_bench
@@ -47,7 +46,7 @@ elif shown is not None and shown.specs != lineup.specs:
 
 def draw(series: tuple[Series, ...]) -> None:
     if lineup.variants or shown is not None:
-        compare_panels.draw(series, lineup, projector=projector())
+        compare_panels.draw(series, lineup)
 
 
 transport.live(draw, compared.series, series, any_live, every=POLL)

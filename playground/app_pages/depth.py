@@ -269,16 +269,16 @@ n_layers, residual, norm, init = choose(LAYERS, RESIDUAL, NORM, INIT)
 flows = {kind: depth.flow(n_layers, kind, norm, init) for kind in (True, False)}
 found = flows[residual]
 lesson.say(about_flow(found, residual, norm))
-height = lesson.tall(450, 450)
+size = lesson.tall(450, 450)
 left, right = st.columns([1, 3.4], gap="small")
 with left:
-    live_plot(wiring_picture(residual, norm, **height), key="depth_wiring")
+    live_plot(wiring_picture(residual, norm, size=size), key="depth_wiring")
 with right:
     panels = {
         title: {kind: getattr(flow, name) for kind, flow in flows.items()}
         for name, title in PANELS.items()
     }
-    figure = depth_picture(panels, residual=residual, smallest=depth.SMALLEST, **height)
+    figure = depth_picture(panels, residual=residual, smallest=depth.SMALLEST, size=size)
     live_plot(figure, key="depth_picture")
 ratio = (
     rf"\frac{{\lVert \partial L / \partial x_{{{1 if n_layers > 1 else 0}}} \rVert}}"
@@ -326,7 +326,7 @@ live_plot(
             (f"÷ √(variance {short(done.variance)} + ε)", done.scaled),
             (f"× gain {gain} + shift {shift}", done.out),
         ],
-        **lesson.tall(290, 360),
+        size=lesson.tall(290, 360),
     ),
     key="depth_norm_steps",
 )
@@ -353,7 +353,7 @@ def after(series: tuple[Series, ...]) -> None:
         "input, and nothing is trained again."
     )
     chance = task.chance("decoder").blind
-    figure = skip_bars(skipped.whole, skipped.without, chance=chance, **lesson.tall(300, 380))
+    figure = skip_bars(skipped.whole, skipped.without, chance=chance, size=lesson.tall(300, 380))
     live_plot(figure, key="depth_skipped")
     st.markdown(worth(skipped))
 
@@ -383,7 +383,7 @@ with sweep_place:
         },
         chosen=(n_layers, residual, norm),
         smallest=depth.SMALLEST,
-        **lesson.tall(390, 480),
+        size=lesson.tall(390, 480),
     )
     live_plot(figure, key="depth_sweep")
     two, deep = (swept[False, norm][depth.DEPTHS.index(n)] for n in (2, depth.DEPTHS[-1]))

@@ -90,8 +90,7 @@ def look(frames: tuple[Frame, ...], spec: Spec, view: View | None) -> None:
         selected=WHICH.present() - 1,
         columns=spec.model.n_heads,
         width=MAPS_WIDTH,
-        height=min(MAP_ROW, MAPS_WIDTH // spec.model.n_heads + 25) * len(found) + 80,
-        projector=lesson.projector(),
+        size=lesson.tall(min(MAP_ROW, MAPS_WIDTH // spec.model.n_heads + 25) * len(found) + 80),
     )
     live_plot(figure, key="heads_maps")
     diversity = np.array([heads.diversity(frame) for frame in frames]).T  # [layer, frame]
@@ -105,7 +104,7 @@ def look(frames: tuple[Frame, ...], spec: Spec, view: View | None) -> None:
             found[0].uniform,
             [name for name, _ in best],
             None if worth is None else worth.rise.flatten().tolist(),
-            projector=lesson.projector(),
+            size=lesson.tall(None),
         )
         live_plot(figure, key="heads_table")
     with right:
@@ -114,7 +113,7 @@ def look(frames: tuple[Frame, ...], spec: Spec, view: View | None) -> None:
             {f"layer {i + 1}": line.tolist() for i, line in enumerate(diversity)},
             shown=frame.step,
             total_steps=total,
-            projector=lesson.projector(),
+            size=lesson.tall(300),
         )
         live_plot(figure, key="heads_diversity")
     parted = how_they_part(diversity[:, 0], np.array(heads.diversity(frame)))
@@ -199,7 +198,7 @@ figure = split_picture(
     which - 1,
     {h: replace(config, n_heads=h).n_parameters for h in COUNTS},
     found.token,
-    projector=lesson.projector(),
+    size=lesson.tall(350),
 )
 live_plot(figure, key="heads_picture")
 rows = heads.rows_of(which - 1, found.d_head)

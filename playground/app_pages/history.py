@@ -14,7 +14,7 @@ from playground.compare_panels import layers_in_common
 from playground.components import live_plot
 from playground.figures import Band, attention_maps, attention_side_by_side, comparison_chart
 from playground.history import MAX_ENTRIES, Entry, HistoryUnavailable
-from playground.page_head import head, projector
+from playground.page_head import head, tall
 from playground.pages import INSTRUMENTS
 from playground.panels import IN_WORDS, log_switch, references
 from playground.remember import MEMORY, WORTH_KEEPING
@@ -221,9 +221,7 @@ def curves(chosen: list[Entry]) -> None:
     if len(tasks) > 1:
         st.caption("They learn different tasks: their losses cannot be compared as they stand.")
     chance, floor = references_of(chosen[0]) if len(tasks) == 1 else (None, None)
-    figure = comparison_chart(
-        bands, chance=chance, floor=floor, log=log, width=600, projector=projector()
-    )
+    figure = comparison_chart(bands, chance=chance, floor=floor, log=log, width=600, size=tall(430))
     live_plot(figure, key="history_curves", name="history")
 
 
@@ -263,7 +261,7 @@ def pictures(chosen: list[Entry]) -> None:
         if len(shown) > 1:
             head = st.selectbox("Head", list(range(1, heads + 1)), key="history_head", width=90)
     first = shown[0]
-    common = {"stage": "weights", "projector": projector()}
+    common = {"stage": "weights", "size": tall(430)}
     if len(shown) == 1:
         figure = attention_maps(
             first.stages["weights"],
@@ -271,7 +269,6 @@ def pictures(chosen: list[Entry]) -> None:
             first.key_tokens,
             hidden=first.hidden,
             width=520,
-            height=430,
             **common,
         )
     else:

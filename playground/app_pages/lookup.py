@@ -215,7 +215,7 @@ def embedded(one: Meeting) -> Shown:
     return (
         f"“{one.asks}” becomes {width} numbers: its own vector, the same wherever the word stands, "
         f"{where} where it stands.",
-        vectors_picture(panels, found.words, marks=marks, signs="+=", **lesson.tall(345, 560)),
+        vectors_picture(panels, found.words, marks=marks, signs="+=", size=lesson.tall(345, 560)),
     )
 
 
@@ -226,7 +226,7 @@ def vectors(one: Meeting) -> Shown:
     return (
         f"Three matrices make three vectors of {found.d_head} numbers from each x: the query asks, "
         "the key is compared with it, the value is handed over.",
-        vectors_picture(panels, found.words, marks=marks, **lesson.tall(345, 560)),
+        vectors_picture(panels, found.words, marks=marks, size=lesson.tall(345, 560)),
     )
 
 
@@ -241,7 +241,7 @@ def on_map(one: Meeting, stage: str, bars: Bars) -> Figure:
         hidden=found.hidden,
         query=query,
         key=key,
-        **lesson.tall(345, 560),
+        size=lesson.tall(345, 560),
     )
 
 
@@ -332,7 +332,7 @@ def weighted_sum(one: Meeting) -> Shown:
         at_z=blend.z,
         axes=blend.axes,
         outline=blend.outline,
-        **lesson.tall(345, 560),
+        size=lesson.tall(345, 560),
     )
     return (
         f"z is a weighted mean of {lesson.counted(int(one.seen.sum()), 'value')}, so it lies in "
@@ -513,7 +513,7 @@ def by_hand() -> None:
         length=length,
         result=answer.result,
         mean=answer.mean,
-        **lesson.tall(345, 560),
+        size=lesson.tall(345, 560),
     )
     live_plot(figure, key="lookup_picture")
     products = " + ".join(
@@ -583,7 +583,7 @@ def found_keys(series: tuple[Series, ...]) -> None:
         tokens,
         looked.hidden,
         value=lookup.asked(tokens),
-        **lesson.tall(330, 520),
+        size=lesson.tall(330, 520),
     )
     live_plot(figure, key="lookup_found")
     st.markdown("\n".join(f"- {note}" for note in notes))

@@ -289,7 +289,7 @@ with picture_place:
             edited=by_hand,
             output=query,
             key=key,
-            **lesson.tall(450, 560),
+            size=lesson.tall(450, 560),
         ),
         key="masks_picture",
         on_click=clicked(cells),
@@ -313,7 +313,7 @@ live_plot(
         ],
         names,
         query=query,
-        **lesson.tall(230, 330),
+        size=lesson.tall(230, 330),
     ),
     key="masks_row",
 )
@@ -337,7 +337,7 @@ with left:
             [masks.window_reach(w) for w in masks.WINDOWS],
             masks.MAX_LENGTH,
             chosen=(window, n_layers) if kind == "window" else None,
-            **lesson.tall(350, 440),
+            size=lesson.tall(350, 440),
         ),
         key="masks_windows",
     )
@@ -374,7 +374,7 @@ for side in masks.SIDES:
         (f"padding at the {side}, hidden", batch.shown, batch.hidden),
         (f"padding at the {side}, not hidden", batch.shown, batch.visible),
     ]
-live_plot(padded_picture(parts, **lesson.tall(340, 470)), key="masks_padded")
+live_plot(padded_picture(parts, size=lesson.tall(340, 470)), key="masks_padded")
 st.markdown(about_padding(parts, kind, position))
 st.caption(
     "Colour: the largest difference of a logit at that place. The padding itself is never scored."

@@ -118,7 +118,7 @@ def no_positions(shape: Shape) -> Explained:
             axes=("column", "position"),
             fit_axis="factor on the weight",
             alt="No positions: zero everywhere.",
-            projector=lesson.projector(),
+            size=lesson.tall(340),
         ),
     )
 
@@ -151,7 +151,7 @@ def alibi(shape: Shape) -> Explained:
             axes=("key", "query"),
             fit_axis="factor on the weight",
             alt=f"ALiBi: head {head + 1} loses {slope:.3g} of score for each step of distance.",
-            projector=lesson.projector(),
+            size=lesson.tall(340),
         ),
     )
 
@@ -251,7 +251,7 @@ def table_picture(
         fit_axis=axes[1],
         alt=f"Positions {shape.kind}: at distance 1 the likeness is {mean[1]:.2f}, at {shape.far} "
         f"it is {mean[shape.far]:.2f}.",
-        projector=lesson.projector(),
+        size=lesson.tall(340),
     )
 
 
@@ -311,7 +311,7 @@ def tested_longer(series: tuple[Series, ...]) -> None:
             trained,
             order.TIMES * trained,
             bins=trained // 8,
-            projector=lesson.projector(),
+            size=lesson.tall(360),
         )
         live_plot(figure, key="order_beyond")
     with right:
@@ -401,7 +401,7 @@ with left:
         found.after,
         order.WORDS,
         [order.WORDS[i] for i in places],
-        projector=lesson.projector(),
+        size=lesson.tall(300),
     )
     live_plot(figure, key="order_shuffled")
 with right:
@@ -413,7 +413,7 @@ with right:
             for m in MASKS
         },
         chosen=(f"mask {mask}", kind),
-        projector=lesson.projector(),
+        size=lesson.tall(300),
     )
     live_plot(figure, key="order_blind")
 lesson.source(*code, Embedding)

@@ -7,7 +7,6 @@ import streamlit as st
 from playground import controls, panels, transport
 from playground.components.link import copy_link
 from playground.glossary import GLOSSARY
-from playground.page_head import projector
 from playground.spec import Spec
 from playground.view import View
 from playground.visitor import bench as my_bench
@@ -89,7 +88,7 @@ asked = controls.own_example()
 
 
 def draw(view: View | None) -> None:
-    panels.draw(bench, view, projector=projector())
+    panels.draw(bench, view)
     if controls.own_example() != asked:
         st.rerun()  # it was typed, or came with the link: the page has not seen it yet
 

@@ -117,9 +117,7 @@ with lesson.row():
 found, usual = (scaling.scores(d_head, n_heads, s, init, length) for s in (scale, "sqrt_d_head"))
 lesson.say(verdict(found, usual, 1 / length))
 live_plot(
-    score_picture(
-        found.values, found.weights, found.spread, found.theory, projector=lesson.projector()
-    ),
+    score_picture(found.values, found.weights, found.spread, found.theory, size=lesson.tall(330)),
     key="scaling_picture",
 )
 lesson.formula(
@@ -143,7 +141,7 @@ figure = scale_sweep(
     chosen=d_head,
     references={"spread": 1.0},
     log=("spread",),
-    projector=lesson.projector(),
+    size=lesson.tall(340),
 )
 live_plot(figure, key="scaling_sweep")
 st.caption(

@@ -4,7 +4,7 @@ import streamlit as st
 
 from playground import compare_panels, controls, estimate, scenarios, transport
 from playground.comparison import Comparison
-from playground.page_head import head, projector
+from playground.page_head import head
 from playground.scenarios import MEASURES, Outcome, Results, Scenario
 from playground.series import Series, any_live
 from playground.spec import changes_text
@@ -275,11 +275,11 @@ buttons(scenario, expected, seen)
 if over(seen):
     reveal(scenario, seen)
 transport.live(
-    lambda now: compare_panels.losses(now, projector()) if now else None,
+    lambda now: compare_panels.losses(now) if now else None,
     look,
     seen,
     any_live,
     every=POLL,
 )
 if over(seen):
-    compare_panels.side_by_side(seen, projector())
+    compare_panels.side_by_side(seen)

@@ -229,7 +229,7 @@ def warmup() -> None:
     lines = {flat_name: tricks.schedule(flat)}
     if mine != flat:
         lines[mine_name] = rates
-    picture(schedule_picture(lines, total_steps=steps, **lesson.tall(300, 400)))
+    picture(schedule_picture(lines, total_steps=steps, size=lesson.tall(300, 400)))
     then = r"0.1 + 0.9\,\tfrac{1 + \cos \pi p}{2}" if decay == "cosine" else "1"
     lesson.formula(
         r"\eta_i = \eta_{max}\cdot\begin{cases}\frac{i + 1}{w + 1} & i < w\\ "
@@ -244,7 +244,9 @@ def warmup() -> None:
         left, _ = st.columns([3, 1], gap="medium")
         with left:
             taken = {name: line.views[0].lr for name, line in series.items()}
-            figure = schedule_picture(taken, total_steps=steps, width=760, **lesson.tall(240, 330))
+            figure = schedule_picture(
+                taken, total_steps=steps, width=760, size=lesson.tall(240, 330)
+            )
             live_plot(figure, key="tricks_rates")
 
     change = tuple(
@@ -288,7 +290,7 @@ def clipping() -> None:
             f"{clip:g} leaves them as they are."
         )
     lesson.say(said)
-    picture(clip_picture(clip, found.before, found.after, **lesson.tall(330, 430)))
+    picture(clip_picture(clip, found.before, found.after, size=lesson.tall(330, 430)))
     lesson.formula(
         r"g \leftarrow g\cdot\min\!\left(1,\; \frac{c}{\lVert g\rVert}\right),",
         rf"\min\!\left(1,\; \frac{{{clip:g}}}{{{longest:.3g}}}\right) = {factor:.3g}",
@@ -304,7 +306,7 @@ def clipping() -> None:
         left, right = st.columns([3, 1], gap="medium", vertical_alignment="center")
         with left:
             figure = norm_history(
-                norms, clip, shares, total_steps=200, width=760, **lesson.tall(300, 400)
+                norms, clip, shares, total_steps=200, width=760, size=lesson.tall(300, 400)
             )
             live_plot(figure, key="tricks_norms")
         if len(norms.get(clipped, ())):
@@ -343,7 +345,7 @@ def tying() -> None:
         f"{saved:.1%}."
         + (" At this vocabulary that is hardly worth the trouble." if saved < FEW else "")
     )
-    picture(tying_picture(two, one, **lesson.tall(300, 390)))
+    picture(tying_picture(two, one, size=lesson.tall(300, 390)))
     lesson.formula(
         r"\mathrm{logits} = x\,E^{\top}, \qquad V \cdot d_{model}",
         rf"= {vocabulary} \cdot {width} = {lesson.tex(f'{before - after:,}')}",
@@ -402,7 +404,7 @@ def precision() -> None:
         f"{kept(found)}, but it holds only two to three digits of any number."
     )
     types = {name: tricks.number_format(name) for name in ("fp32", "bf16", "fp16")}
-    picture(precision_picture(types, found.exponents, **lesson.tall(330, 430)))
+    picture(precision_picture(types, found.exponents, size=lesson.tall(330, 430)))
     timed(width, device_name)
     half = types["fp16"]
     lesson.formula(
@@ -450,7 +452,7 @@ def timed(width: int, device_name: str) -> None:
         + (f" {busy} other runs trained meanwhile, so read the ratios." if busy else "")
         + (f" You have chosen d_model {width} since: measure again." if measured != width else "")
     )
-    live_plot(time_picture(milliseconds, **lesson.tall(150, 210)), key="tricks_times")
+    live_plot(time_picture(milliseconds, size=lesson.tall(150, 210)), key="tricks_times")
 
 
 def speed(ratio: float) -> str:

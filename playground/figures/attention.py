@@ -21,7 +21,9 @@ from playground.figures.panels import (
     suffix_of,
 )
 from playground.figures.style import (
+    AS_NEEDED,
     HIDDEN,
+    LAPTOP,
     SCORES_SCALE,
     TEXT,
     WEIGHTS_SCALE,
@@ -30,7 +32,6 @@ from playground.figures.style import (
     escape,
     margin,
     nice_limit,
-    sizes,
 )
 
 STAGES = {
@@ -56,8 +57,7 @@ def attention_maps(
     titles: Sequence[str] | None = None,
     columns: int | None = None,
     width: int = 1000,
-    height: int | None = None,
-    projector: bool = False,
+    size: Sizes = AS_NEEDED,
 ) -> Figure:
     """All heads of a layer as small maps with one colour bar.
 
@@ -74,19 +74,17 @@ def attention_maps(
         columns: maps in a row; by default those of one or two rows, or with a height what makes
             the maps largest.
         width: pixels the figure will about have, for the height and the size of labels.
-        height: pixels; by default what square maps of that width need.
+        size: without a height, the figure gets what square maps of that width need.
     """
     values, gaps = _split(maps, hidden, stage)
     heads, queries, keys = values.shape
     if heads == 0 or queries == 0 or keys == 0:
-        return empty_figure("no attention to show", projector=projector)
-    size = sizes(projector)
+        return empty_figure("no attention to show", size=size)
     names = list(titles) if titles is not None else [f"head {i + 1}" for i in range(heads)]
-    grid = _grid(values.shape, columns, width, height, size)
+    grid = _grid(values.shape, columns, width, size)
     figure = new_figure(
         _alt(values, gaps, query_tokens, key_tokens, stage, names),
-        grid.height,
-        projector,
+        size._replace(height=grid.height),
         f"maps {heads} {queries} {keys}",
         margin=grid.margin,
         plot_bgcolor=HIDDEN,
@@ -118,8 +116,7 @@ def attention_map(
     hidden: ArrayLike | None = None,
     title: str = "",
     width: int = 500,
-    height: int = 430,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """One map, large: [query, key]; its values are printed where there are few cells.
 
@@ -130,16 +127,14 @@ def attention_map(
     values, gaps = _split(np.asarray(matrix, dtype=np.float32)[None], hidden, stage)
     _, queries, keys = values.shape
     if queries == 0 or keys == 0:
-        return empty_figure("no attention to show", height=height, projector=projector)
-    size = sizes(projector)
+        return empty_figure("no attention to show", size=size)
     left, right, top = 4 * size.font, 16, 2 * size.font + 4
     bottom = 3 * size.font + 6 + _bar_height(size)
-    across, down = min(width, 720) - left - right, height - top - bottom
+    across, down = min(width, 720) - left - right, size.height - top - bottom
     pitch = min(across / max(queries, keys), down / queries)
     figure = new_figure(
         _alt(values, gaps, query_tokens, key_tokens, stage, [title or "this head"]),
-        height,
-        projector,
+        size,
         f"map {queries} {keys}",
         margin=margin(left, right, top, bottom),
         plot_bgcolor=HIDDEN,
@@ -177,10 +172,8 @@ class _Grid(NamedTuple):
     bottom_left: int  # the map whose axes are named
 
 
-def _grid(
-    shape: tuple[int, ...], columns: int | None, width: int, height: int | None, size: Sizes
-) -> _Grid:
-    heads, queries, keys = shape
+def _grid(shape: tuple[int, ...], columns: int | None, width: int, size: Sizes) -> _Grid:
+    (heads, queries, keys), height = shape, size.height
     around = margin(3 * size.font, 8, 2 * size.font, 2.5 * size.small + _bar_height(size))
     between, above = 2 * size.small, 2 * size.font + size.small
     across = max(width - around["l"] - around["r"], 200)

@@ -22,15 +22,17 @@ from playground.figures.panels import (
     upright,
 )
 from playground.figures.style import (
+    AS_NEEDED,
     GRID,
+    LAPTOP,
     TEXT,
     Figure,
+    Sizes,
     dash,
     escape,
     finite,
     margin,
     run_colour,
-    sizes,
 )
 
 # One colour for each part of the model, in every figure of the page.
@@ -75,15 +77,13 @@ def cost_picture(
     parameters: Mapping[str, int],
     flops: Mapping[str, int],
     *,
-    height: int = 340,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """One row for each part: to the left its share of the parameters, to the right of the work.
 
     Args:
         parameters, flops: part -> count; the same parts, from input to output.
     """
-    size = sizes(projector)
     parts = list(parameters)[::-1]  # plotly's first row is the lowest
     names = [PART_NAMES[part] for part in parts]
     sides = {"parameters": parameters, "operations": flops}
@@ -95,14 +95,13 @@ def cost_picture(
             f"Of {totals[side]:,} {side}, {PART_NAMES[largest[side]]} has most: {most[side]:.0%}."
             for side in sides
         ),
-        height,
-        projector,
+        size,
         "costs",
         margin=margin(12, 12, 2 * size.font + 8, 12),
         bargap=0.28,
         annotations=[annotation(name, 0.5, name, xref="paper") for name in names],
     )
-    middle = 0.36 if projector else 0.24  # of the width: the names of the parts
+    middle = 0.36 if size.projector else 0.24  # of the width: the names of the parts
     furthest = ROOM * max(most.values())
     for i, (side, counts) in enumerate(sides.items()):
         shares = [counts[part] / totals[side] for part in parts]
@@ -151,8 +150,7 @@ def length_picture(
     length: int,
     crossing: float,
     counted: float | None = None,
-    height: int = 340,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """How the operations divide among the parts as the sequence grows.
 
@@ -163,7 +161,7 @@ def length_picture(
         crossing: the length at which the products are half of all, by the formula.
         counted: the share of the products at `length`, as counted.
     """
-    size, products = sizes(projector), shares["products"]
+    products = shares["products"]
     half = f"half at length {crossing:,.0f}"
     if crossing < lengths[0]:
         half += ", shorter than shown"
@@ -174,8 +172,7 @@ def length_picture(
         f"Share of the operations by part over the length. q·k and weights·v grow from "
         f"{products[0]:.1%} at {lengths[0]} tokens to {products[-1]:.0%} at {lengths[-1]:,}; "
         f"{half}.",
-        height,
-        projector,
+        size,
         "lengths",
         margin=margin(4 * size.font, 2 * size.font, 2 * size.font, 3.2 * size.font),
         hovermode="x unified",
@@ -216,7 +213,7 @@ def length_picture(
         mark = points([length], [counted], cross, name="counted", hover="counted %{y:.1%}")
         traces.append(mark)
     powers = range(math.ceil(math.log2(lengths[0])), int(math.log2(lengths[-1])) + 1)
-    ticks = [2**i for i in powers][:: 2 if projector else 1]
+    ticks = [2**i for i in powers][:: 2 if size.projector else 1]
     x = axis(
         "length of the sequence",
         type="log",
@@ -246,8 +243,7 @@ def influence_maps(
     maps: Mapping[str, ArrayLike],
     *,
     width: int = 1000,
-    height: int | None = None,
-    projector: bool = False,
+    size: Sizes = AS_NEEDED,
 ) -> Figure:
     """Who moves when one token changes: one map for each sub-layer, hatched where nothing moves.
 
@@ -265,8 +261,7 @@ def influence_maps(
         titles=list(maps),
         columns=len(maps),
         width=width,
-        height=height,
-        projector=projector,
+        size=size,
     )
     layout = figure["layout"]
     layout["uirevision"] = f"influence {values.shape}"
@@ -294,8 +289,7 @@ def activation_picture(
     hidden: Mapping[str, ArrayLike],
     zero: Mapping[str, float],
     *,
-    height: int = 320,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """Left the activations as functions, right what a real model has behind them.
 
@@ -305,15 +299,13 @@ def activation_picture(
         hidden: name -> [n], hidden activations.
         zero: name -> the share of them that is exactly 0.
     """
-    size = sizes(projector)
     every = np.concatenate([np.asarray(values).ravel() for values in hidden.values()])
     low, high = min(float(every.min()), -0.05), float(np.quantile(every, 0.999))
     edges = np.linspace(low, max(high, low + 0.1), BINS + 1)
     said = ", ".join(f"{name} {share_text(share)}" for name, share in zero.items())
     figure = new_figure(
         f"Hidden activations that are exactly 0: {said}.",
-        height,
-        projector,
+        size,
         "activation",
         margin=margin(4 * size.font, 12, 2 * size.font, 3.4 * size.font),
         showlegend=True,

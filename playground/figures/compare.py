@@ -36,6 +36,7 @@ from playground.figures.style import (
     CLEAR,
     GRID,
     HIDDEN,
+    LAPTOP,
     MUTED,
     RUN_COLOURS,
     Figure,
@@ -48,7 +49,6 @@ from playground.figures.style import (
     nice_limit,
     positive,
     run_colour,
-    sizes,
 )
 
 BAND_POINTS = 600
@@ -91,8 +91,7 @@ def comparison_chart(
     total_steps: int | None = None,
     log: bool = False,
     width: int = 900,
-    height: int = 430,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """Loss of several variants over the steps: the mean of the seeds in the band of all of them.
 
@@ -116,15 +115,13 @@ def comparison_chart(
         log=log,
         total_steps=max([total_steps or 0, *steps]),
         width=width,
-        height=height,
-        projector=projector,
+        size=size,
     )
     layout = figure["layout"]
     layout["meta"]["alt"] = _bands_alt(bands, chance, floor)
     layout["uirevision"] = f"comparison {log}"
     if not steps:
         return figure
-    size = sizes(projector)
     # A power of two, the same for all: lines of different lengths keep points at common steps.
     longest = max(len(band.steps) for band in bands)
     stride = 2 ** max(math.ceil(math.log2(longest / BAND_POINTS)), 0)
@@ -136,7 +133,7 @@ def comparison_chart(
     # Longer samples than usual, for the dashes; the names make room for them.
     sample = round(22 * size.line)
     longer = " " * math.ceil((sample - 30) / (0.52 * size.small))
-    layout |= legend_below([band.label + longer for band in bands], width, projector)
+    layout |= legend_below([band.label + longer for band in bands], width, size)
     layout["legend"] |= {"itemwidth": sample, "traceorder": "normal"}
     layout["xaxis"]["unifiedhovertitle"] = {"text": "step %{x}: mean (lowest to highest seed)"}
     del layout["annotations"][-1]  # "press Play"
@@ -251,7 +248,7 @@ def attention_side_by_side(
     stage: str = "weights",
     hidden: ArrayLike | None = None,
     width: int = 1000,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """One head of several variants on one colour scale; of two, how they differ as well.
 
@@ -273,7 +270,7 @@ def attention_side_by_side(
     if len(titles) != len(values):
         raise ValueError(f"{len(titles)} titles for {len(values)} maps: each map has one")
     if not values.size:
-        return empty_figure("no attention to show", projector=projector)
+        return empty_figure("no attention to show", size=size)
     # The difference takes the place of one more map: the first once more, until it is known.
     both = hidden if hidden is None else np.broadcast_to(np.asarray(hidden, bool), values.shape)
     pair = len(values) == 2
@@ -288,13 +285,13 @@ def attention_side_by_side(
         hidden=both,
         titles=[*titles, "difference"] if pair else titles,
         width=width,
-        projector=projector,
+        size=size._replace(height=None),
     )
     layout = figure["layout"]
     layout["uirevision"] = f"beside {values.shape} {pair}"
     if pair:
-        _difference(figure, titles, stage, width, sizes(projector))
-    _wrap_titles(layout, width, projector)
+        _difference(figure, titles, stage, width, size)
+    _wrap_titles(layout, width, size)
     layout["meta"]["alt"] = _beside_alt(figure, titles, query_tokens, key_tokens, stage)
     return figure
 
@@ -381,9 +378,8 @@ def _shortened(text: str, fits: int) -> str:
     return text if len(text) <= fits else text[: max(fits - 1, 1)] + "…"
 
 
-def _wrap_titles(layout: dict[str, Any], width: int, projector: bool) -> None:
+def _wrap_titles(layout: dict[str, Any], width: int, size: Sizes) -> None:
     """Set titles wider than their map in two smaller lines, at most."""
-    size = sizes(projector)
     start, end = layout["xaxis"]["domain"]
     slot = (end - start) * (width - layout["margin"]["l"] - layout["margin"]["r"])
     rows = {axis["domain"][0] for name, axis in layout.items() if name.startswith("yaxis")}
@@ -431,8 +427,7 @@ def results_bars(
     chance: tuple[float, float] | None = None,
     floor: float | None = None,
     width: int = 500,
-    height: int = 430,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """Final loss of each variant: a dot for each seed, a bar up to their mean.
 
@@ -449,8 +444,7 @@ def results_bars(
     if len(labels) != len(finals):
         raise ValueError(f"{len(labels)} labels for {len(finals)} lists of losses: each has one")
     if not labels:
-        return empty_figure("no results yet", height=height, projector=projector)
-    size = sizes(projector)
+        return empty_figure("no results yet", size=size)
     seen = [finite(losses) for losses in finals]
     seen = [losses[np.isfinite(losses)] for losses in seen]
     lost = [len(losses) - len(kept) for losses, kept in zip(finals, seen, strict=True)]
@@ -464,8 +458,7 @@ def results_bars(
     highest = max((label["yshift"] for label in labels_above), default=-size.small - 5)
     figure = new_figure(
         _results_alt(labels, seen, lost, levels),
-        height,
-        projector,
+        size,
         "results",
         margin=margin(12, right, highest + size.small + 11, 3.4 * size.small + 4),
         barmode="overlay",

@@ -27,6 +27,7 @@ from playground.figures.panels import (
 )
 from playground.figures.style import (
     HIDDEN,
+    LAPTOP,
     MUTED,
     RUN_COLOURS,
     TEXT,
@@ -36,7 +37,6 @@ from playground.figures.style import (
     legend_below,
     margin,
     run_colour,
-    sizes,
 )
 
 WITH, WITHOUT = run_colour(0), run_colour(1)  # residual connections, wherever they are compared
@@ -64,15 +64,12 @@ HALF = 0.34  # the height of a box, from its middle
 # --- the wiring -----------------------------------------------------------------------------
 
 
-def wiring_picture(
-    residual: bool, norm: str, *, height: int = 450, projector: bool = False
-) -> Figure:
+def wiring_picture(residual: bool, norm: str, *, size: Sizes = LAPTOP) -> Figure:
     """One block, from below to above: its two sub-layers and what surrounds them.
 
     Args:
         norm: `post`, `pre` or `none`.
     """
-    size = sizes(projector)
     around = {
         "post": "after the addition" if residual else "after it",
         "pre": "before it",
@@ -81,8 +78,7 @@ def wiring_picture(
     ways = "each with a way around it" if residual else "without a way around them"
     figure = new_figure(
         f"One block: attention, then feed-forward, {ways}. LayerNorm stands {around}.",
-        height,
-        projector,
+        size,
         "wiring",
         margin=margin(4, 4, 4, 4),
     )
@@ -164,8 +160,7 @@ def depth_picture(
     residual: bool,
     smallest: float,
     width: int = 960,
-    height: int = 450,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """What flows through an untrained model, block by block, on logarithmic axes.
 
@@ -175,10 +170,9 @@ def depth_picture(
         residual: which of the two is chosen; the other one stands behind it, thin.
         smallest: the smallest number of float32, drawn where a panel gets that far.
     """
-    size = sizes(projector)
     names = {True: "with residual connections", False: "without"}
     alt = _flow_alt(panels, residual)
-    figure = _log_figure(alt, "flow", list(names.values()), width, height, projector)
+    figure = _log_figure(alt, "flow", list(names.values()), width, size)
     across = domains(len(panels), gap=0.09)
     for i, (title, values) in enumerate(panels.items()):
         blocks = len(values[residual]) - 1
@@ -210,17 +204,15 @@ def depth_picture(
         ]
         everything = [number for numbers in values.values() for number in numbers]
         if min(everything) < smallest:
-            _mark_smallest(figure, i, smallest, (0, blocks), projector)
+            _mark_smallest(figure, i, smallest, (0, blocks), size)
         add_panel(figure, i, x, _log_axis(everything, size), traces, title=title)
     return figure
 
 
-def _log_figure(
-    alt: str, revision: str, names: Sequence[str], width: int, height: int, projector: bool
-) -> Figure:
+def _log_figure(alt: str, revision: str, names: Sequence[str], width: int, size: Sizes) -> Figure:
     """A figure with a legend, and with room for the titles of panels and of axes."""
-    below = legend_below([[name] for name in names], width, projector)
-    figure, font = new_figure(alt, height, projector, revision, **below), sizes(projector).font
+    below = legend_below([[name] for name in names], width, size)
+    figure, font = new_figure(alt, size, revision, **below), size.font
     room = figure["layout"]["margin"]
     room |= {"t": 2 * font + 6, "b": room["b"] + font}
     return figure
@@ -235,17 +227,17 @@ def _log_axis(values: Sequence[float], size: Sizes, floor: float = 0.0) -> dict[
 
 
 def _mark_smallest(
-    figure: Figure, panel: int, value: float, ends: tuple[float, float], projector: bool
+    figure: Figure, panel: int, value: float, ends: tuple[float, float], size: Sizes
 ) -> None:
     """A line from end to end of a panel, below which float32 has no numbers."""
     start, end = ends
-    level = reference_line(value, end, projector, start=start)
+    level = reference_line(value, end, size, start=start)
     figure["data"].append(on(panel, level))
     label = annotation(
         "below: 0 in float32",
         0.02,
         math.log10(value),
-        size=sizes(projector).small,
+        size=size.small,
         colour=MUTED,
         xref=over(panel)["xref"],
         yref=at(panel)["yref"],
@@ -281,8 +273,7 @@ def depth_sweep(
     chosen: tuple[int, bool, str],
     smallest: float,
     width: int = 1300,
-    height: int = 390,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """One number for each depth: a line for each norm, with and without residual connections.
 
@@ -291,7 +282,6 @@ def depth_sweep(
         chosen: depth, residual and norm to ring.
         smallest: the smallest number of float32, drawn where a panel gets that far.
     """
-    size = sizes(projector)
     names = {
         (residual, norm): f"{'with' if residual else 'without'}, "
         f"{'no' if norm == 'none' else norm} norm"
@@ -302,7 +292,7 @@ def depth_sweep(
         for title, lines in panels.items()
     )
     alt = f"At {depths[-1]} blocks. {ends}."
-    figure = _log_figure(alt, "depths", list(names.values()), width, height, projector)
+    figure = _log_figure(alt, "depths", list(names.values()), width, size)
     across = domains(len(panels), gap=0.07)
     n_layers, *wiring = chosen
     for i, (title, lines) in enumerate(panels.items()):
@@ -328,7 +318,7 @@ def depth_sweep(
         traces.append(ring(n_layers, at_chosen, size))
         everything = [value for values in lines.values() for value in values]
         if min(everything) < smallest:
-            _mark_smallest(figure, i, smallest, (depths[0], depths[-1]), projector)
+            _mark_smallest(figure, i, smallest, (depths[0], depths[-1]), size)
         add_panel(figure, i, x, _log_axis(everything, size, FLOOR), traces, title=title)
     return figure
 
@@ -339,8 +329,7 @@ def depth_sweep(
 def norm_picture(
     steps: Sequence[tuple[str, Sequence[float]]],
     *,
-    height: int = 290,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """A token's numbers after each step of LayerNorm: bars, with the numbers on them.
 
@@ -349,12 +338,10 @@ def norm_picture(
     Args:
         steps: (title, numbers) from left to right.
     """
-    size = sizes(projector)
     said = "; ".join(f"{title}: {', '.join(map(short, values))}" for title, values in steps)
     figure = new_figure(
         f"{said}.",
-        height,
-        projector,
+        size,
         "norm",
         margin=margin(8, 8, 2 * size.font + 6, 8),
         bargap=0.15,
@@ -375,7 +362,7 @@ def norm_picture(
             finite(values),
             NORM if i else run_colour(7),
             text=[short(value) for value in values],
-            textfont={"size": size.small if projector else size.small - 1},
+            textfont={"size": size.small if size.projector else size.small - 1},
             name=title,
             hover="number %{x}: %{y:.6g}<extra></extra>",
         )
@@ -411,22 +398,20 @@ def skip_bars(
     without: Sequence[float],
     *,
     chance: float,
-    height: int = 300,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """Loss of a trained model with all its blocks, and without each of them."""
-    size, worst = sizes(projector), int(np.argmax(without))
+    worst = int(np.argmax(without))
     values = [whole, *without]
     names = ["none", *(f"block {i + 1}" for i in range(len(without)))]
     figure = new_figure(
         f"Validation loss {whole:.3g} with all blocks. The worst to leave out is block "
         f"{worst + 1}: {without[worst]:.3g}.",
-        height,
-        projector,
+        size,
         "skipped",
         margin=margin(5 * size.font, 8, size.font, 3 * size.font),
         bargap=0.35,
-        annotations=[reference_label(f"blind guess {chance:.2f}", chance, projector)],
+        annotations=[reference_label(f"blind guess {chance:.2f}", chance, size)],
     )
     drawn = bars(
         names,

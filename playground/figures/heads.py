@@ -24,6 +24,7 @@ from playground.figures.panels import (
     upright,
 )
 from playground.figures.style import (
+    LAPTOP,
     MUTED,
     SCORES_SCALE,
     TEXT,
@@ -37,7 +38,6 @@ from playground.figures.style import (
     margin,
     nice_limit,
     run_colour,
-    sizes,
     step_axis,
 )
 
@@ -53,7 +53,7 @@ def split_picture(
     parameters: Mapping[int, int],
     token: str = "",
     *,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """Left W_q x = q, one band of rows for each head; right the same width split in other ways.
 
@@ -66,15 +66,14 @@ def split_picture(
         token: what x stands for.
     """
     w_q, x, q = (np.asarray(a, dtype=np.float64) for a in (w_q, x, q))
-    (heads, d_head), d_model, size = q.shape, len(x), sizes(projector)
+    (heads, d_head), d_model = q.shape, len(x)
     first, last = chosen * d_head, (chosen + 1) * d_head
     figure = new_figure(
         f"W_q has {d_model} rows; head {chosen + 1} of {heads} owns rows {first} to {last - 1}. "
         "Parameters of the model: "
         + ", ".join(f"{n:,} with {_heads(h)}" for h, n in parameters.items())
         + ".",
-        350,
-        projector,
+        size,
         "split",
         margin=margin(5 * size.font, 8, 2 * size.font + 8, 2 * size.font + 10),
         bargap=0.28,
@@ -235,7 +234,7 @@ def head_table(
     found: Sequence[str],
     rise: Sequence[float] | None = None,
     *,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """One row for each head: its weight on each job, its name, and what its loss is worth.
 
@@ -247,14 +246,12 @@ def head_table(
         found: what each head is called.
         rise: by how much the loss rises without each head; None: not measured yet.
     """
-    size = sizes(projector)
     table = np.vstack([uniform, np.asarray(measured, dtype=np.float64)])
     count, row = len(table), 2 * size.small + 4
     top, bottom = 4 * size.small + 14, 2 * size.small + 18
     figure = new_figure(
         _table_alt(names, found, rise),
-        count * row + top + bottom,
-        projector,
+        size._replace(height=count * row + top + bottom),
         "heads",
         margin=margin(8 * size.small, 12, top, bottom),
         bargap=0.35,
@@ -336,7 +333,7 @@ def diversity_chart(
     *,
     shown: int,
     total_steps: int,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """How differently the heads of each layer look, over training: 0 is alike, 1 is nothing shared.
 
@@ -346,13 +343,12 @@ def diversity_chart(
         shown: the step whose maps are on show.
     """
     if not any(np.isfinite(values).any() for values in map(np.asarray, lines.values())):
-        return empty_figure("one head: nothing to compare", height=300, projector=projector)
-    size = sizes(projector)
+        return empty_figure("one head: nothing to compare", size=size)
     ends = ", ".join(f"{name} {values[-1]:.2f}" for name, values in lines.items())
-    below = legend_below(lines, NARROW, projector)
+    below = legend_below(lines, NARROW, size)
     below["margin"]["t"] = 2 * size.font
     alt = f"Head diversity at step {steps[-1]}: {ends}."
-    figure = new_figure(alt, 300, projector, "diversity", **below)
+    figure = new_figure(alt, size, "diversity", **below)
     add_panel(
         figure,
         0,
@@ -373,6 +369,6 @@ def diversity_chart(
         ],
         title="head diversity (of ln 2)",
     )
-    figure["layout"]["annotations"].append(step_label(projector))
+    figure["layout"]["annotations"].append(step_label(size))
     figure["layout"]["shapes"].append(upright(shown, size.thin))
     return figure

@@ -18,14 +18,15 @@ from playground.figures.panels import (
     step_label,
 )
 from playground.figures.style import (
+    LAPTOP,
     RUN_COLOURS,
     Figure,
+    Sizes,
     dash,
     finite,
     legend_below,
     positive,
     run_colour,
-    sizes,
     step_axis,
 )
 
@@ -38,7 +39,7 @@ def gradient_chart(
     *,
     total_steps: int | None = None,
     width: int = 500,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """Norm of the gradient of each layer over the steps, on a log axis.
 
@@ -48,8 +49,8 @@ def gradient_chart(
     """
     last = [f"{name} {values[-1]:.2g}" for name, values in series.items() if len(values)]
     alt = "Gradient norm per layer. " + ("Now: " + ", ".join(last) if last else "Nothing yet") + "."
-    figure = _figure(alt, "gradients", series, steps, width, projector)
-    traces = _lines(steps, series, projector, "%{y:.3g}", positive)
+    figure = _figure(alt, "gradients", series, steps, width, size)
+    traces = _lines(steps, series, size, "%{y:.3g}", positive)
     add_panel(figure, 0, _steps(steps, total_steps), log_axis("gradient norm"), traces)
     return figure
 
@@ -61,7 +62,7 @@ def entropy_chart(
     *,
     total_steps: int | None = None,
     width: int = 500,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """Per head: entropy of the weights as a share of its maximum, and the mean largest weight.
 
@@ -77,15 +78,14 @@ def entropy_chart(
     alt = "Entropy of the attention weights, as a share of its maximum, and mean largest weight."
     for name in panels[0]:
         alt += f" {name}: {panels[0][name][-1]:.2f} and {panels[1][name][-1]:.2f}."
-    figure = _figure(alt, "entropy", panels[0], steps, width, projector)
-    size = sizes(projector)
+    figure = _figure(alt, "entropy", panels[0], steps, width, size)
     figure["layout"]["margin"] |= {"l": 3 * size.font, "t": 2 * size.font}
     titles = ("entropy / its maximum", "mean largest weight")
     across = ([0, 0.45], [0.55, 1])
     for i, series in enumerate(panels):
         x = _steps(steps, total_steps) | {"domain": across[i]}
         y = axis(range=[-0.02, 1.02], dtick=0.25)
-        lines = _lines(steps, series, projector, "%{y:.3f}")
+        lines = _lines(steps, series, size, "%{y:.3f}")
         traces = (trace | {"showlegend": i == 0} for trace in lines)
         add_panel(figure, i, x, y, traces, title=titles[i])
     return figure
@@ -98,7 +98,7 @@ def spread_chart(
     *,
     total_steps: int | None = None,
     width: int = 500,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """Spread (standard deviation) of the scores that enter the softmax, beside what theory says.
 
@@ -109,12 +109,12 @@ def spread_chart(
     """
     now = [f"{name} {values[-1]:.2f}" for name, values in measured.items() if len(values)]
     alt = "Spread of the attention scores. " + ("Now: " + ", ".join(now) if now else "Nothing yet")
-    figure = _figure(alt + ".", "spread", measured, steps, width, projector)
+    figure = _figure(alt + ".", "spread", measured, steps, width, size)
     x, y = _steps(steps, total_steps), axis("spread of the scores", rangemode="tozero")
-    add_panel(figure, 0, x, y, _lines(steps, measured, projector, "%{y:.3f}"))
+    add_panel(figure, 0, x, y, _lines(steps, measured, size, "%{y:.3f}"))
     if theory is not None:
-        figure["data"].append(reference_line(theory, x["range"][1], projector))
-        label = reference_label(f"theory {theory:.2f}", theory, projector)
+        figure["data"].append(reference_line(theory, x["range"][1], size))
+        label = reference_label(f"theory {theory:.2f}", theory, size)
         figure["layout"]["annotations"] = [label]
         figure["layout"]["meta"]["alt"] += f" Theory says {theory:.2f} at the start."
     return figure
@@ -126,12 +126,12 @@ def _figure(
     names: Iterable[str],
     steps: Sequence[int],
     width: int,
-    projector: bool,
+    size: Sizes,
 ) -> Figure:
     """Figure over the steps with a legend below it."""
-    figure = new_figure(alt, HEIGHT, projector, revision, hovermode="x unified")
-    figure["layout"] |= legend_below(names, width, projector)
-    figure["layout"]["annotations"].append(step_label(projector))
+    figure = new_figure(alt, size._replace(height=HEIGHT), revision, hovermode="x unified")
+    figure["layout"] |= legend_below(names, width, size)
+    figure["layout"]["annotations"].append(step_label(size))
     if not len(steps):
         figure["layout"]["annotations"].append(note("no steps yet"))
     return figure
@@ -144,12 +144,11 @@ def _steps(steps: Sequence[int], total_steps: int | None) -> dict[str, Any]:
 def _lines(
     steps: Sequence[int],
     series: Mapping[str, ArrayLike],
-    projector: bool,
+    size: Sizes,
     hover: str,
     shown: Callable[[ArrayLike], np.ndarray] = finite,
 ) -> list[dict[str, Any]]:
     """A line for each series, in its own colour; one step alone is a marker."""
-    size = sizes(projector)
     return [
         line(
             steps,

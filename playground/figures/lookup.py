@@ -32,6 +32,7 @@ from playground.figures.style import (
     CLEAR,
     GRID,
     HIDDEN,
+    LAPTOP,
     MUTED,
     SCORES_SCALE,
     TEXT,
@@ -43,7 +44,6 @@ from playground.figures.style import (
     margin,
     nice_limit,
     run_colour,
-    sizes,
 )
 
 CHOSEN = run_colour(1)  # frames the row of the query and the cell of the key
@@ -117,8 +117,7 @@ def vectors_picture(
     *,
     marks: Mapping[str, int],
     signs: Sequence[str] = (),
-    height: int = 345,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """Matrices of one vector a word, side by side, on one scale of colours.
 
@@ -127,18 +126,17 @@ def vectors_picture(
         marks: title -> the row to frame.
         signs: what stands between the panels, "+" and "=".
     """
-    size, gap = sizes(projector), 0.04
+    gap = 0.04
     matrices = {title: np.asarray(m, dtype=np.float64) for title, m in panels.items()}
     limit = nice_limit(max(float(np.abs(m).max()) for m in matrices.values()))
     said = [
         f"{title}: {len(m)} words by {m.shape[1]} numbers, from {m.min():.2f} to {m.max():.2f}."
         for title, m in matrices.items()
     ]
-    around, letters = _around(words, len(words), height, size)
+    around, letters = _around(words, len(words), size)
     figure = new_figure(
         " ".join(said),
-        height,
-        projector,
+        size,
         f"vectors {' '.join(panels)}",
         margin=around,
         coloraxis=_signed_colours(limit, size),
@@ -207,8 +205,7 @@ def map_picture(
     hidden: ArrayLike,
     query: int,
     key: int,
-    height: int = 345,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """Left every query with every key, the chosen row and cell framed; right one row as bars.
 
@@ -218,10 +215,8 @@ def map_picture(
         matrix: [query, key], of this stage of `STAGES`.
         hidden: bool [query, key], what the mask hides.
     """
-    size, values = sizes(projector), np.asarray(matrix, dtype=np.float64)
-    figure = attention_map(
-        values, words, words, stage=stage, hidden=hidden, height=height, projector=projector
-    )
+    values = np.asarray(matrix, dtype=np.float64)
+    figure = attention_map(values, words, words, stage=stage, hidden=hidden, size=size)
     (trace,), layout = figure["data"], figure["layout"]
     layout["meta"]["alt"] += (
         f" Chosen: query “{words[query]}” (position {query}), "
@@ -239,7 +234,7 @@ def map_picture(
     for free in ("scaleanchor", "constraintoward", "constrain"):  # words are wider than tall
         layout["xaxis"].pop(free, None)
         layout["yaxis"].pop(free)
-    letters = _fitting(height - around["t"] - around["b"], len(words), size)
+    letters = _fitting(size.height - around["t"] - around["b"], len(words), size)
     column = MAP_END * (WIDTH - around["l"] - around["r"]) / len(words)
     wide = int(column / (0.6 * max(map(len, words))))  # letters of words side by side
     layout["xaxis"] |= {
@@ -337,8 +332,7 @@ def output_picture(
     at_z: Sequence[float],
     axes: tuple[str, str],
     outline: Sequence[int],
-    height: int = 345,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """Left each value times its weight, and their sum z; right z among the values, seen flat.
 
@@ -350,7 +344,7 @@ def output_picture(
         axes: what the two dimensions are.
         outline: corners of the convex hull of the visible points, in order.
     """
-    size, gone = sizes(projector), np.asarray(hidden, dtype=bool)
+    gone = np.asarray(hidden, dtype=bool)
     weights, flat = np.asarray(weights, dtype=np.float64), np.asarray(flat, dtype=np.float64)
     parts = weights[:, None] * np.asarray(values, dtype=np.float64)
     parts[gone] = np.nan
@@ -361,14 +355,13 @@ def output_picture(
         f"v({escape(word)}): hidden" if g else f"{w:.2f} × v({escape(word)})"
         for w, word, g in shown
     ]
-    around, letters = _around(labels, count + 1.5, height, size)
+    around, letters = _around(labels, count + 1.5, size)
     figure = new_figure(
         f"The output of the query is the sum of {count - int(gone.sum())} values times their "
         "weights: "
         + ", ".join(f"{w:.2f} {word}" for w, word, g in shown if not g)
         + ". It lies inside the hull of the values.",
-        height,
-        projector,
+        size,
         "output",
         margin=around,
         coloraxis=_signed_colours(limit, size, x=MAP_END / 2),
@@ -508,8 +501,7 @@ def dictionary_picture(
     length: float,
     result: float,
     mean: float,
-    height: int = 345,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """Left the keys and the query as arrows, in the middle the weights, right what comes out.
 
@@ -519,14 +511,13 @@ def dictionary_picture(
         angles: of the keys, which have length 1, in degrees.
         angle, length: of the query; one longer than the picture is cut off and says so.
     """
-    size, even, places = sizes(projector), 1 / len(names), range(len(names))
+    size, even, places = size, 1 / len(names), range(len(names))
     colours = [run_colour(i) for i in places]
     figure = new_figure(
         f"A query at {angle:g}° of length {length:g}. Weights: "
         + ", ".join(f"{name} {w:.2f}" for name, w in zip(names, weights, strict=True))
         + f". Result {result:.2f}; the mean of all values is {mean:.2f}.",
-        height,
-        projector,
+        size,
         f"dictionary {len(names)}",
         margin=margin(8, 12, 2 * size.font + 4, 3 * size.font),
     )
@@ -604,7 +595,7 @@ def dictionary_picture(
         (2, mean, f"mean {mean:.2f}", "bottom" if result <= mean else "top"),
     ):
         across = at(panel) | {"xref": f"{at(panel)['xref']} domain"}
-        label = reference_label(text, level, projector, side=side)
+        label = reference_label(text, level, size, side=side)
         layout["shapes"].append(rectangle(0, 1, level, level, dashed, type="line", **across))
         layout["annotations"].append(label | {"x": 1, "yshift": 0} | across)
     return figure
@@ -651,8 +642,7 @@ def found_picture(
     hidden: ArrayLike,
     *,
     value: int,
-    height: int = 345,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """Attention of trained models on one question: the row that asks, and the value to be found.
 
@@ -668,10 +658,9 @@ def found_picture(
         titles=titles,
         columns=len(maps),
         width=1250,
-        height=height,
-        projector=projector,
+        size=size,
     )
-    size, last = sizes(projector), len(tokens) - 1
+    last = len(tokens) - 1
     figure["layout"]["coloraxis"]["colorbar"]["title"] = None
     for i in range(len(maps)):
         figure["layout"]["shapes"] += [
@@ -688,12 +677,10 @@ def _signed_colours(limit: float, size: Sizes, **bar: Any) -> dict[str, Any]:
     return colour_axis(SCORES_SCALE, -limit, limit, "", size, dtick=limit / 2, **bar)
 
 
-def _around(
-    labels: Sequence[str], rows: float, height: int, size: Sizes
-) -> tuple[dict[str, int], int]:
+def _around(labels: Sequence[str], rows: float, size: Sizes) -> tuple[dict[str, int], int]:
     """Margins of a figure with these labels on its left, and the size of the letters there."""
     made = margin(_label_room(labels, size), 12, 2 * size.font + 4, 2 * size.small + 50)
-    return made, _fitting(height - made["t"] - made["b"], rows, size)
+    return made, _fitting(size.height - made["t"] - made["b"], rows, size)
 
 
 def _fitting(room: float, lines: float, size: Sizes) -> int:

@@ -22,6 +22,7 @@ from playground.figures.panels import (
     upright,
 )
 from playground.figures.style import (
+    LAPTOP,
     TEXT,
     Figure,
     Sizes,
@@ -29,7 +30,6 @@ from playground.figures.style import (
     finite,
     legend_below,
     run_colour,
-    sizes,
     step_axis,
 )
 
@@ -85,8 +85,7 @@ def loss_chart(
     show_lr: bool = False,
     total_steps: int | None = None,
     width: int = 500,
-    height: int = 380,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """Loss over the steps, in nats per scored token.
 
@@ -100,7 +99,6 @@ def loss_chart(
         total_steps: right end of the step axis, so that the curve is seen to advance.
         width: pixels the figure will about have, for the rows of the legend.
     """
-    size = sizes(projector)
     alone = sum(not curve.ghost for curve in curves) == 1
     traces = [t for curve in curves for t in _curve_traces(curve, alone, show_lr, size)]
     last = max([s for c in curves for s in (*c.steps[-1:], *c.val_steps[-1:])], default=0)
@@ -119,17 +117,17 @@ def loss_chart(
             groups.setdefault(trace["legendgroup"], []).append(trace["name"])
 
     alt = _alt(curves, chance, floor, marks)
-    figure = new_figure(alt, height, projector, f"loss {log}", hovermode="x unified")
+    figure = new_figure(alt, size, f"loss {log}", hovermode="x unified")
     layout = figure["layout"]
-    layout |= legend_below(groups.values(), width, projector)
-    traces += [reference_line(value, end, projector) for _, value in lines]
+    layout |= legend_below(groups.values(), width, size)
+    traces += [reference_line(value, end, size) for _, value in lines]
     scale = {"type": "log", "dtick": "D2"} if log else {"rangemode": "tozero"}
     add_panel(figure, 0, step_axis(end), axis("loss (nats)", **scale))
     figure["data"] += traces
     layout["shapes"] += [upright(step, size.thin, colour=TEXT) for step, _ in marks]
     layout["annotations"] += [
-        step_label(projector),
-        *(_level_label(name, value, log, projector) for name, value in labelled),
+        step_label(size),
+        *(_level_label(name, value, log, size) for name, value in labelled),
         *(_mark_label(i, step, text, end, size) for i, (step, text) in enumerate(marks)),
     ]
     if marks:
@@ -240,10 +238,10 @@ def reference_levels(
     return [("uniform guess", uniform), ("blind guess", blind), *levels]
 
 
-def _level_label(name: str, value: float, log: bool, projector: bool) -> dict[str, Any]:
+def _level_label(name: str, value: float, log: bool, size: Sizes) -> dict[str, Any]:
     """Below the line of the blind guess, which is close to the uniform guess; else above."""
     side = "top" if name == "blind guess" else "bottom"
-    return reference_label(f"{name} {value:.3f}", value, projector, side=side, log=log)
+    return reference_label(f"{name} {value:.3f}", value, size, side=side, log=log)
 
 
 def _mark_label(index: int, step: int, text: str, end: int, size: Sizes) -> dict[str, Any]:

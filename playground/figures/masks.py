@@ -24,6 +24,7 @@ from playground.figures.panels import (
 )
 from playground.figures.style import (
     HIDDEN,
+    LAPTOP,
     MUTED,
     RUN_COLOURS,
     SCORES_SCALE,
@@ -38,7 +39,6 @@ from playground.figures.style import (
     margin,
     nice_limit,
     run_colour,
-    sizes,
 )
 
 # Not the scale of the weights: a gradient is no share of anything.
@@ -60,8 +60,7 @@ def mask_picture(
     edited: Sequence[tuple[int, int]] = (),
     output: int,
     key: int | None = None,
-    height: int = 450,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """Left the mask, in the middle what reaches what, right the ways into one output.
 
@@ -77,11 +76,10 @@ def mask_picture(
         key: with `output`, the cell of the mask that is chosen.
     """
     seen, gradient = np.asarray(seen, dtype=bool), np.asarray(gradient, dtype=np.float64)
-    size, count, reached = sizes(projector), len(tokens), gradient[0] > 0
+    size, count, reached = size, len(tokens), gradient[0] > 0
     figure = new_figure(
         _mask_alt(seen, reached, edited, output),
-        height,
-        projector,
+        size,
         f"mask {count}",
         margin=margin(3 * size.font, 8, 2 * size.font, 4.2 * size.small + 24),
         coloraxis=colour_axis(
@@ -255,8 +253,7 @@ def row_picture(
     tokens: Sequence[str],
     *,
     query: int,
-    height: int = 250,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """One query's row of the formula, a line for each step, numbers printed.
 
@@ -264,14 +261,13 @@ def row_picture(
         rows: (title, [key] numbers, kind) from top to bottom; kind is "scores" or "weights".
         query: whose row.
     """
-    size, count = sizes(projector), len(tokens)
+    count = len(tokens)
     said = "; ".join(
         f"{title}: {', '.join(_number(v) for v in np.asarray(values))}" for title, values, _ in rows
     )
     figure = new_figure(
         f"Query {query}. {said}.",
-        height,
-        projector,
+        size,
         f"row {count}",
         margin=margin(11 * size.font, 8, 4, 2 * size.font),
         plot_bgcolor=HIDDEN,
@@ -318,8 +314,7 @@ def window_chart(
     *,
     chosen: tuple[int, int] | None = None,
     width: int = 620,
-    height: int = 330,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """How many tokens reach one output, over the window, a line for each number of blocks.
 
@@ -328,15 +323,14 @@ def window_chart(
         most: tokens there are.
         chosen: window and number of blocks to mark.
     """
-    size, counts, rule = sizes(projector), np.asarray(measured), "n·(w − 1) + 1"
+    size, counts, rule = size, np.asarray(measured), "n·(w − 1) + 1"
     names = [f"{n + 1} block{'s' * (n > 0)}" for n in range(counts.shape[1])]
     ends = ", ".join(f"{name} {row[-1]}" for name, row in zip(names, counts.T, strict=True))
     figure = new_figure(
         f"Tokens that reach the last of {most} outputs; at a window of {windows[-1]}: {ends}.",
-        height,
-        projector,
+        size,
         "window",
-        **legend_below((*names, rule), width, projector),
+        **legend_below((*names, rule), width, size),
     )
     layout = figure["layout"]
     layout["margin"] |= {"b": layout["margin"]["b"] + 2 * size.font, "l": 4 * size.font}
@@ -373,8 +367,7 @@ def window_chart(
 def padded_picture(
     parts: Sequence[tuple[str, Sequence[Sequence[str]], ArrayLike]],
     *,
-    height: int = 380,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """Padded batches against their sequences alone: a map for each, two in a row.
 
@@ -382,14 +375,12 @@ def padded_picture(
         parts: (title, [sequence][place] tokens, [sequence, place] largest |difference| of a
             logit, nan at padding).
     """
-    size = sizes(projector)
     tables = [np.asarray(values, dtype=np.float64) for *_, values in parts]
     limit = nice_limit(max((float(np.nanmax(table)) for table in tables), default=0.0))
     titles = [f"{title}: {largest(values)}" for title, _, values in parts]
     figure = new_figure(
         f"Largest difference of a logit. {'; '.join(titles)}.",
-        height,
-        projector,
+        size,
         "padded",
         margin=margin(5 * size.font, 8, 2 * size.font, 8),
     )

@@ -24,6 +24,7 @@ from playground.figures.panels import (
 )
 from playground.figures.style import (
     GRID,
+    LAPTOP,
     MUTED,
     SCORES_SCALE,
     TEXT,
@@ -37,7 +38,6 @@ from playground.figures.style import (
     nice_limit,
     run_colour,
     scientific,
-    sizes,
 )
 
 LEAST = 1e-17  # the left end of the bars: below what float64 can round away
@@ -66,8 +66,7 @@ def order_picture(
     fit_axis: str,
     columns: tuple[int, int] | None = None,
     alt: str = "",
-    height: int = 340,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """A scheme as a table, as waves, and as what it makes of a distance.
 
@@ -80,13 +79,12 @@ def order_picture(
         fit_axis: what the third panel measures.
         columns: the first and the last column to frame.
     """
-    values, size = np.asarray(matrix, dtype=np.float64), sizes(projector)
+    values = np.asarray(matrix, dtype=np.float64)
     rows, count = values.shape
     limit = nice_limit(float(np.abs(values).max()))
     figure = new_figure(
         alt,
-        height,
-        projector,
+        size,
         "order",
         margin=margin(4 * size.font, 12, 2 * size.font + 4, 3.6 * size.font),
     )
@@ -172,8 +170,7 @@ def shuffle_picture(
     words: Sequence[str],
     shuffled: Sequence[str],
     *,
-    height: int = 300,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """The output of each word, the same after a shuffle, back at its word, and the difference.
 
@@ -182,7 +179,7 @@ def shuffle_picture(
         words, shuffled: the text, and the order in which it was read the second time.
     """
     before, after = np.asarray(before, dtype=np.float64), np.asarray(after, dtype=np.float64)
-    size, difference = sizes(projector), after - before
+    difference = after - before
     limit = nice_limit(float(np.abs(before).max()))
     largest = float(np.abs(difference).max())
     titles = (
@@ -193,8 +190,7 @@ def shuffle_picture(
     figure = new_figure(
         f"The outputs of {len(words)} words, read as {titles[0]} and as {titles[1]}: "
         f"they differ by {number(largest)} at most.",
-        height,
-        projector,
+        size,
         "shuffle",
         margin=margin(5 * size.font, 8, 2 * size.font + 4, 2 * size.font + 8),
     )
@@ -218,8 +214,7 @@ def blind_chart(
     differences: Mapping[str, Mapping[str, float]],
     *,
     chosen: tuple[str, str],
-    height: int = 300,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """How far a shuffle moves the outputs: positions by mask, on a logarithmic axis.
 
@@ -227,19 +222,17 @@ def blind_chart(
         differences: mask -> positions -> the largest difference.
         chosen: the mask and the positions to mark.
     """
-    size = sizes(projector)
     kinds = list(next(iter(differences.values())))
     said = [
         f"{kind}, {mask}: {number(value)}"
         for mask, row in differences.items()
         for kind, value in row.items()
     ]
-    below = legend_below(differences, NARROW, projector)
+    below = legend_below(differences, NARROW, size)
     below["margin"] |= {"l": 7 * size.small, "r": 5 * size.small, "t": 2 * size.font + 4}
     figure = new_figure(
         "Largest difference. " + "; ".join(said) + ".",
-        height,
-        projector,
+        size,
         "blind",
         **below,
         barmode="group",
@@ -280,8 +273,7 @@ def beyond_chart(
     tested: int,
     *,
     bins: int,
-    height: int = 360,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """Loss at each position; beyond the trained length nobody has been before.
 
@@ -293,13 +285,11 @@ def beyond_chart(
     if not lines:
         return empty_figure(
             f"once the runs rest, they are tested here on {tested} characters",
-            height=height,
-            projector=projector,
+            size=size,
         )
-    size = sizes(projector)
-    below = legend_below([name + "     " for name in lines], WIDE, projector)
+    below = legend_below([name + "     " for name in lines], WIDE, size)
     below["margin"] |= {"t": 2 * size.font, "b": below["margin"]["b"] + size.font}
-    figure = new_figure("", height, projector, "beyond", **below)
+    figure = new_figure("", size, "beyond", **below)
     layout, said, drawn = figure["layout"], [], []
     for name, (colour, values) in lines.items():
         values = np.asarray(values, dtype=np.float64)

@@ -12,31 +12,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from playground.figures.style import (
-    MUTED,
-    TEMPLATE,
-    TEXT,
-    Figure,
-    Sizes,
-    escape,
-    sizes,
-)
+from playground.figures.style import LAPTOP, MUTED, TEMPLATE, TEXT, Figure, Sizes, escape
 
 # --- a figure and its panels ----------------------------------------------------------------------
 
 
-def new_figure(alt: str, height: int, projector: bool, revision: str, **layout: Any) -> Figure:
+def new_figure(alt: str, size: Sizes, revision: str, **layout: Any) -> Figure:
     """A figure without data, ready for panels.
 
     Args:
         alt: text alternative: one or two sentences with the main numbers.
-        height: pixels.
+        size: its height, and that of its letters.
         revision: stays the same from frame to frame, so the visitor's zoom and hidden lines stay.
         layout: goes into the layout as it is.
     """
     start = {
-        "height": height,
-        "font": {"size": sizes(projector).font},
+        "height": size.height,
+        "font": {"size": size.font},
         "uirevision": revision,
         "meta": {"alt": alt},
         "template": TEMPLATE,
@@ -46,10 +38,10 @@ def new_figure(alt: str, height: int, projector: bool, revision: str, **layout: 
     return {"data": [], "layout": start | layout}
 
 
-def empty_figure(message: str, *, height: int = 240, projector: bool = False) -> Figure:
+def empty_figure(message: str, *, size: Sizes = LAPTOP) -> Figure:
     """Figure that says in words why there is nothing to draw yet."""
     hidden = {"visible": False}
-    figure = new_figure(message, height, projector, "empty", xaxis=hidden, yaxis=hidden)
+    figure = new_figure(message, size, "empty", xaxis=hidden, yaxis=hidden)
     figure["layout"]["annotations"].append(note(message))
     return figure
 
@@ -219,15 +211,13 @@ def ring(x: float, y: float, size: Sizes) -> dict[str, Any]:
     return points([x], [y], marker)
 
 
-def reference_line(
-    value: float, end: float, projector: bool, *, start: float = 0
-) -> dict[str, Any]:
+def reference_line(value: float, end: float, size: Sizes, *, start: float = 0) -> dict[str, Any]:
     """Dashed level line from `start` to `end`.
 
     A trace, not a shape: the axis then makes room for it, on a linear and on a log scale.
     """
     ends = [start, max(end, 1)]
-    return line(ends, [value, value], MUTED, sizes(projector).thin, dash="longdash")
+    return line(ends, [value, value], MUTED, size.thin, dash="longdash")
 
 
 def heatmap(
@@ -317,14 +307,14 @@ def note(message: str) -> dict[str, Any]:
     return annotation(message, 0.5, 0.5, colour=MUTED, xref="paper", yref="paper")
 
 
-def step_label(projector: bool) -> dict[str, Any]:
+def step_label(size: Sizes) -> dict[str, Any]:
     """The word "step" to the left of the axis' first number: it needs no row of its own."""
     corner = {"xanchor": "right", "yanchor": "top", "xshift": -10}
-    return annotation("step", 0, 0, size=sizes(projector).small, colour=MUTED, **over(0), **corner)
+    return annotation("step", 0, 0, size=size.small, colour=MUTED, **over(0), **corner)
 
 
 def reference_label(
-    text: str, value: float, projector: bool, *, side: str = "bottom", log: bool = False
+    text: str, value: float, size: Sizes, *, side: str = "bottom", log: bool = False
 ) -> dict[str, Any]:
     """Label of a level line, at its right end; `side` "bottom" stands on it, "top" hangs below."""
     return annotation(
@@ -332,7 +322,7 @@ def reference_label(
         0.995,
         # Notes on a log axis count in powers of ten.
         math.log10(max(value, 1e-12)) if log else value,
-        size=sizes(projector).small,
+        size=size.small,
         colour=MUTED,
         xref="x domain",
         xanchor="right",

@@ -16,6 +16,7 @@ from playground.figures.panels import (
     rectangle,
 )
 from playground.figures.style import (
+    LAPTOP,
     RIGHT,
     RIGHT_MARK,
     TEXT,
@@ -23,9 +24,9 @@ from playground.figures.style import (
     WRONG,
     WRONG_MARK,
     Figure,
+    Sizes,
     escape,
     margin,
-    sizes,
 )
 
 WIDTH = 1000  # pixels that the figure will about have
@@ -37,7 +38,7 @@ def prediction_chart(
     probabilities: ArrayLike,
     targets: Sequence[str],
     *,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """One column for each scored position: the wanted token on top, the best guesses under it.
 
@@ -52,9 +53,8 @@ def prediction_chart(
     """
     shares = np.asarray(probabilities, dtype=float)
     if not len(targets) or not shares.size:
-        return empty_figure("no scored positions", projector=projector)
+        return empty_figure("no scored positions", size=size)
     positions, guesses = shares.shape
-    size = sizes(projector)
     right = [row[0] == target for row, target in zip(candidates, targets, strict=True)]
     left, top, bottom = 6 * size.font, round(1.8 * size.font), 3 * size.font + 8
     pitch = (WIDTH - left - 16) / positions
@@ -66,8 +66,7 @@ def prediction_chart(
 
     figure = new_figure(
         _alt(inputs, candidates, shares, targets, right),
-        round((guesses + wanted) * row_height + top + bottom),
-        projector,
+        size._replace(height=round((guesses + wanted) * row_height + top + bottom)),
         f"predictions {positions} {guesses}",
         margin=margin(left, 16, top, bottom),
         title={

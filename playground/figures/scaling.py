@@ -18,13 +18,14 @@ from playground.figures.panels import (
 )
 from playground.figures.style import (
     GRID,
+    LAPTOP,
     Figure,
+    Sizes,
     dash,
     finite,
     legend_below,
     margin,
     run_colour,
-    sizes,
 )
 
 BINS = 61
@@ -39,8 +40,7 @@ def score_picture(
     spread: float,
     theory: float,
     *,
-    height: int = 330,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """Left the scores that a softmax gets, as theory and as measured; right one query's weights.
 
@@ -51,7 +51,6 @@ def score_picture(
         theory: standard deviation for q and k of unit variance.
     """
     values = np.asarray(values, dtype=np.float64)
-    size = sizes(projector)
     reach = max(LEAST_REACH, 3.5 * max(theory, spread))
     edges = np.linspace(-reach, reach, BINS + 1)
     counts, _ = np.histogram(values, edges)
@@ -62,8 +61,7 @@ def score_picture(
     figure = new_figure(
         f"Left: scores with a spread of {spread:.2f}, in theory {theory:.2f}. "
         f"Right: the largest weight of one query is {max(shown):.2f}.",
-        height,
-        projector,
+        size,
         "scores",
         margin=margin(4 * size.font, 12, 2 * size.font, 3 * size.font),
         bargap=0,
@@ -108,8 +106,7 @@ def scale_sweep(
     chosen: int,
     references: Mapping[str, float],
     log: Sequence[str],
-    height: int = 340,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """What each scale does as d_k grows: one panel for each quantity, one line for each scale.
 
@@ -122,12 +119,12 @@ def scale_sweep(
         references: quantity -> a level to hold it against.
         log: quantities on a logarithmic axis.
     """
-    size, across = sizes(projector), domains(len(lines), gap=0.07)
+    across = domains(len(lines), gap=0.07)
     shown = [names[scale] for scale in next(iter(lines.values()))]
     alt = _sweep_alt(widths, lines, titles, names)
-    below = legend_below(shown, WIDTH, projector)
+    below = legend_below(shown, WIDTH, size)
     below["margin"] |= {"t": 2 * size.font + 6, "l": 4 * size.font}
-    figure = new_figure(alt, height, projector, "sweep", **below)
+    figure = new_figure(alt, size, "sweep", **below)
     ticks = {"tickvals": widths[::2], "ticktext": [str(w) for w in widths[::2]]}
     for i, (panel, scales) in enumerate(lines.items()):
         traces = [
@@ -148,7 +145,7 @@ def scale_sweep(
         ]
         if panel in references:
             level = references[panel]
-            traces.insert(0, reference_line(level, widths[-1], projector, start=widths[0]))
+            traces.insert(0, reference_line(level, widths[-1], size, start=widths[0]))
         figure["layout"]["shapes"].append(upright(chosen, size.thin, panel=i))
         add_panel(
             figure,

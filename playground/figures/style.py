@@ -104,6 +104,8 @@ TEMPLATE = {
 class Sizes(NamedTuple):
     """Sizes in pixels: `font` of text, `small` of tick labels, `line` and `thin` of lines."""
 
+    height: int | None  # of the figure; None: what its parts need
+    projector: bool
     font: int
     small: int
     line: float
@@ -111,9 +113,14 @@ class Sizes(NamedTuple):
     marker: int
 
 
-def sizes(projector: bool) -> Sizes:
-    """Sizes for a laptop, or for a projector read from the back row."""
-    return Sizes(20, 17, 5, 2.5, 11) if projector else Sizes(14, 12, 2.5, 1.25, 7)
+def sizes(height: int | None, projector: bool = False) -> Sizes:
+    """Sizes of a figure on a laptop, or on a projector read from the back row."""
+    letters_and_lines = (20, 17, 5, 2.5, 11) if projector else (14, 12, 2.5, 1.25, 7)
+    return Sizes(height, projector, *letters_and_lines)
+
+
+LAPTOP = sizes(340)
+AS_NEEDED = sizes(None)
 
 
 def run_colour(index: int) -> str:
@@ -156,9 +163,7 @@ def margin(left: float, right: float, top: float, bottom: float) -> dict[str, in
     return {"l": round(left), "r": round(right), "t": round(top), "b": round(bottom)}
 
 
-def legend_below(
-    names: Iterable[str | Sequence[str]], width: int, projector: bool
-) -> dict[str, Any]:
+def legend_below(names: Iterable[str | Sequence[str]], width: int, size: Sizes) -> dict[str, Any]:
     """Legend under the horizontal axis, with the bottom margin that makes room for it.
 
     Plotly sets the names of a group below each other and the groups side by side, as many as fit;
@@ -169,7 +174,7 @@ def legend_below(
         width: pixels the figure will about have.
     """
     groups = [[name] if isinstance(name, str) else name for name in names]
-    font = sizes(projector).small + (0 if projector else 1)
+    font = size.small + (0 if size.projector else 1)
     room, used, rows, tallest = width - 6 * font - 16, 0.0, 0, 0
     for group in groups:
         needed = max(map(len, group)) * 0.52 * font + 45
@@ -178,7 +183,9 @@ def legend_below(
         used, tallest = used + needed, max(tallest, len(group))
     rows += tallest
     return {
-        "margin": margin(5 * font, 24 if projector else 16, 12, 2.2 * font + 1.85 * font * rows),
+        "margin": margin(
+            5 * font, 24 if size.projector else 16, 12, 2.2 * font + 1.85 * font * rows
+        ),
         # One line needs no legend.
         "showlegend": sum(map(len, groups)) > 1,
         "legend": {

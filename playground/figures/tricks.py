@@ -21,6 +21,7 @@ from playground.figures.panels import (
     upright,
 )
 from playground.figures.style import (
+    LAPTOP,
     MUTED,
     TEXT,
     Figure,
@@ -30,7 +31,6 @@ from playground.figures.style import (
     legend_below,
     margin,
     run_colour,
-    sizes,
     step_axis,
 )
 
@@ -52,8 +52,7 @@ def schedule_picture(
     *,
     total_steps: int,
     width: int = 1100,
-    height: int = 320,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """The learning rate over the steps, one line for each run, in the colours of the runs."""
     said = "; ".join(
@@ -63,19 +62,18 @@ def schedule_picture(
     )
     figure = new_figure(
         f"Learning rate. {said}.",
-        height,
-        projector,
+        size,
         "schedule",
         hovermode="x unified",
-        annotations=[step_label(projector)],
-        **legend_below(lines, width, projector),
+        annotations=[step_label(size)],
+        **legend_below(lines, width, size),
     )
     add_panel(
         figure,
         0,
         step_axis(total_steps),
         axis("learning rate", rangemode="tozero", tickformat="~g", nticks=5),
-        [_run(i, *item, sizes(projector)) for i, item in enumerate(lines.items())],
+        [_run(i, *item, size) for i, item in enumerate(lines.items())],
     )
     return figure
 
@@ -96,20 +94,18 @@ def clip_picture(
     after: Sequence[float],
     *,
     width: int = 1100,
-    height: int = 340,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """How long a gradient is after clipping: the rule as a line, measured gradients as points."""
-    size, longest = sizes(projector), max(before)
+    longest = max(before)
     names = ["not clipped", f"clipped at {clip:g}", "gradients of the untrained model"]
     figure = new_figure(
         f"Length of a gradient before and after clipping at {clip:g}. The measured ones are "
         f"{min(before):.2g} to {longest:.2g} long before, {min(after):.2g} to {max(after):.2g} "
         "after.",
-        height,
-        projector,
+        size,
         "clipping",
-        **legend_below(names, width, projector),
+        **legend_below(names, width, size),
     )
     layout = figure["layout"]
     layout["margin"] |= {"l": 5 * size.font, "b": layout["margin"]["b"] + size.font}
@@ -168,8 +164,7 @@ def norm_history(
     *,
     total_steps: int,
     width: int = 900,
-    height: int = 340,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """The gradient norm of each step before clipping, with the threshold laid over it.
 
@@ -177,16 +172,14 @@ def norm_history(
         norms: run -> norm at each step.
         shares: run -> share of its steps above the threshold.
     """
-    size = sizes(projector)
     said = [f"{name}: {shares[name]:.0%} of the steps above {clip:g}" for name in norms]
     figure = new_figure(
         "Gradient norm. " + "; ".join(said) + ".",
-        height,
-        projector,
+        size,
         "norms",
         hovermode="x unified",
-        annotations=[step_label(projector)],
-        **legend_below([*said, "threshold"], width, projector),
+        annotations=[step_label(size)],
+        **legend_below([*said, "threshold"], width, size),
     )
     runs = [
         _run(i, label, np.where(np.asarray(values) > 0, values, np.nan), size)
@@ -206,23 +199,21 @@ def tying_picture(
     one: Mapping[str, int],
     *,
     width: int = 1100,
-    height: int = 300,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """The parameters by part, with two tables and with one, on one scale."""
-    size, rows = sizes(projector), {"two tables": two, "one table": one}
+    rows = {"two tables": two, "one table": one}
     totals = {name: sum(parts.values()) for name, parts in rows.items()}
     most, least = totals.values()
     shown = [part for part in PARTS if two[part]]
     figure = new_figure(
         f"{most:,} parameters with two tables, {least:,} with one: {(most - least) / most:.1%} "
         "less.",
-        height,
-        projector,
+        size,
         "tying",
         barmode="stack",
         bargap=0.35,
-        **legend_below([NAMES[part] for part in shown], width, projector),
+        **legend_below([NAMES[part] for part in shown], width, size),
     )
     layout = figure["layout"]
     layout["legend"]["traceorder"] = "normal"
@@ -275,8 +266,7 @@ def precision_picture(
     types: Mapping[str, NumberType],
     exponents: ArrayLike,
     *,
-    height: int = 360,
-    projector: bool = False,
+    size: Sizes = LAPTOP,
 ) -> Figure:
     """Below what each number type can hold, above the gradients that have to fit into it.
 
@@ -284,7 +274,7 @@ def precision_picture(
         types: by name.
         exponents: log10 of the sizes of the gradients.
     """
-    size, exponents = sizes(projector), np.asarray(exponents)
+    exponents = np.asarray(exponents)
     middle = float(np.median(exponents)) if len(exponents) else 0.0
     said = "; ".join(
         f"{name} from {t.smallest:.1g} to {t.largest:.1g}, digits to {t.eps:.2g}"
@@ -292,8 +282,7 @@ def precision_picture(
     )
     figure = new_figure(
         f"Half of the gradients are below 1e{middle:.0f}. {said}.",
-        height,
-        projector,
+        size,
         "precision",
         margin=margin(4 * size.font, 11 * size.font, 12, 3.4 * size.font),
         bargap=0.35,
@@ -309,7 +298,7 @@ def precision_picture(
         name="gradients",
         hover="about 10<sup>%{x:.0f}</sup>: %{y:.1%}<extra></extra>",
     )
-    ticks = list(range(-40, 40, 20 if projector else 10))
+    ticks = list(range(-40, 40, 20 if size.projector else 10))
     powers = {
         "range": list(REACH),
         "fixedrange": True,
@@ -369,11 +358,9 @@ def precision_picture(
     return figure
 
 
-def time_picture(
-    milliseconds: Mapping[str, float], *, height: int = 190, projector: bool = False
-) -> Figure:
+def time_picture(milliseconds: Mapping[str, float], *, size: Sizes = LAPTOP) -> Figure:
     """How long a step takes in each precision, and how that compares with the first."""
-    size, names = sizes(projector), list(milliseconds)
+    names = list(milliseconds)
     first = milliseconds[names[0]]
     words = [
         f"{ms:.3g} ms" + ("" if ms == first else f"  = {ms / first:.2f} ×")
@@ -382,8 +369,7 @@ def time_picture(
     said = ", ".join(f"{name} {word}" for name, word in zip(names, words, strict=True))
     figure = new_figure(
         f"Time of a training step: {said}.",
-        height,
-        projector,
+        size,
         "times",
         margin=margin(4 * size.font, 12, 8, 8),
         bargap=0.35,
