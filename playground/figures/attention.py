@@ -9,30 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from playground.figures.panels import (
-    add_panel,
-    at,
-    cell_axis,
-    colour_axis,
-    empty_figure,
-    frame,
-    heatmap,
-    new_figure,
-    suffix_of,
-)
-from playground.figures.style import (
-    AS_NEEDED,
-    HIDDEN,
-    LAPTOP,
-    SCORES_SCALE,
-    TEXT,
-    WEIGHTS_SCALE,
-    Figure,
-    Sizes,
-    escape,
-    margin,
-    nice_limit,
-)
+from playground.figures import panels, style
+from playground.figures.style import Figure, Sizes
 
 STAGES = {
     "scores": "scores q·kᵀ",
@@ -57,7 +35,7 @@ def attention_maps(
     titles: Sequence[str] | None = None,
     columns: int | None = None,
     width: int = 1000,
-    size: Sizes = AS_NEEDED,
+    size: Sizes = style.AS_NEEDED,
 ) -> Figure:
     """All heads of a layer as small maps with one colour bar.
 
@@ -79,15 +57,15 @@ def attention_maps(
     values, gaps = _split(maps, hidden, stage)
     heads, queries, keys = values.shape
     if heads == 0 or queries == 0 or keys == 0:
-        return empty_figure("no attention to show", size=size)
+        return panels.empty_figure("no attention to show", size=size)
     names = list(titles) if titles is not None else [f"head {i + 1}" for i in range(heads)]
     grid = _grid(values.shape, columns, width, size)
-    figure = new_figure(
+    figure = panels.new_figure(
         _alt(values, gaps, query_tokens, key_tokens, stage, names),
         size._replace(height=grid.height),
         f"maps {heads} {queries} {keys}",
         margin=grid.margin,
-        plot_bgcolor=HIDDEN,
+        plot_bgcolor=style.HIDDEN,
         coloraxis=_colours(values, stage, size),
     )
     layout = figure["layout"]
@@ -97,13 +75,13 @@ def attention_maps(
         shared = {"showticklabels": grid.labelled}
         x, y = _axes(query_tokens, key_tokens, grid.label_size, panel=head, **shared)
         x["domain"], y["domain"] = x_domain, y_domain
-        add_panel(figure, head, x, y, [_map(values[head], names[head])], title=names[head])
+        panels.add_panel(figure, head, x, y, [_map(values[head], names[head])], title=names[head])
         if head == selected:
-            layout["annotations"][-1]["text"] = f"<b>{escape(names[head])}</b>"
-            layout["shapes"].append(frame(head, TEXT, size.line))
+            layout["annotations"][-1]["text"] = f"<b>{style.escape(names[head])}</b>"
+            layout["shapes"].append(panels.frame(head, style.TEXT, size.line))
     for axis, title in (("x", "key"), ("y", "query")):
         small = {"text": title, "standoff": 2, "font": {"size": size.small}}
-        layout[f"{axis}axis{suffix_of(grid.bottom_left)}"]["title"] = small
+        layout[f"{axis}axis{panels.suffix_of(grid.bottom_left)}"]["title"] = small
     return figure
 
 
@@ -116,7 +94,7 @@ def attention_map(
     hidden: ArrayLike | None = None,
     title: str = "",
     width: int = 500,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """One map, large: [query, key]; its values are printed where there are few cells.
 
@@ -127,17 +105,17 @@ def attention_map(
     values, gaps = _split(np.asarray(matrix, dtype=np.float32)[None], hidden, stage)
     _, queries, keys = values.shape
     if queries == 0 or keys == 0:
-        return empty_figure("no attention to show", size=size)
+        return panels.empty_figure("no attention to show", size=size)
     left, right, top = 4 * size.font, 16, 2 * size.font + 4
     bottom = 3 * size.font + 6 + _bar_height(size)
     across, down = min(width, 720) - left - right, size.height - top - bottom
     pitch = min(across / max(queries, keys), down / queries)
-    figure = new_figure(
+    figure = panels.new_figure(
         _alt(values, gaps, query_tokens, key_tokens, stage, [title or "this head"]),
         size,
         f"map {queries} {keys}",
-        margin=margin(left, right, top, bottom),
-        plot_bgcolor=HIDDEN,
+        margin=style.margin(left, right, top, bottom),
+        plot_bgcolor=style.HIDDEN,
         coloraxis=_colours(values, stage, size),
     )
     layout = figure["layout"]
@@ -153,9 +131,9 @@ def attention_map(
     x, y = _axes(query_tokens, key_tokens, label_size, showticklabels=pitch >= 6)
     x["title"] = {"text": "key: what is looked at", "standoff": 6}
     y["title"] = {"text": "query: who looks", "standoff": 6}
-    add_panel(figure, 0, x, y, [trace])
+    panels.add_panel(figure, 0, x, y, [trace])
     if title:
-        layout["title"] = {"text": escape(title), "x": 0.5, "font": {"size": size.font}}
+        layout["title"] = {"text": style.escape(title), "x": 0.5, "font": {"size": size.font}}
     if gaps.any():
         layout["images"] = [hatch(0, queries, keys)]
     return figure
@@ -174,7 +152,7 @@ class _Grid(NamedTuple):
 
 def _grid(shape: tuple[int, ...], columns: int | None, width: int, size: Sizes) -> _Grid:
     (heads, queries, keys), height = shape, size.height
-    around = margin(3 * size.font, 8, 2 * size.font, 2.5 * size.small + _bar_height(size))
+    around = style.margin(3 * size.font, 8, 2 * size.font, 2.5 * size.small + _bar_height(size))
     between, above = 2 * size.small, 2 * size.font + size.small
     across = max(width - around["l"] - around["r"], 200)
 
@@ -242,14 +220,16 @@ def _bar_height(size: Sizes) -> int:
 
 def _colours(values: np.ndarray, stage: str, size: Sizes) -> dict[str, Any]:
     if stage == "weights":
-        return colour_axis(WEIGHTS_SCALE, 0, 1, STAGES[stage], size, dtick=0.25)
+        return panels.colour_axis(style.WEIGHTS_SCALE, 0, 1, STAGES[stage], size, dtick=0.25)
     seen = values[np.isfinite(values)]
-    limit = nice_limit(float(np.abs(seen).max())) if seen.size else 1.0
-    return colour_axis(SCORES_SCALE, -limit, limit, STAGES[stage], size, dtick=limit / 2)
+    limit = style.nice_limit(float(np.abs(seen).max())) if seen.size else 1.0
+    return panels.colour_axis(
+        style.SCORES_SCALE, -limit, limit, STAGES[stage], size, dtick=limit / 2
+    )
 
 
 def _map(matrix: np.ndarray, name: str) -> dict[str, Any]:
-    return heatmap(
+    return panels.heatmap(
         np.round(matrix.astype(np.float64), 4),
         gap=0.5,
         name=name,
@@ -267,9 +247,9 @@ def _axes(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Keys from left to right, queries from the top down; cells are square."""
     more |= {"constrain": "domain"}
-    square = {"scaleanchor": f"x{suffix_of(panel)}", "constraintoward": "top"}
-    x = cell_axis(key_tokens, font, **more)
-    return x, cell_axis(query_tokens, font, downwards=True, **more, **square)
+    square = {"scaleanchor": f"x{panels.suffix_of(panel)}", "constraintoward": "top"}
+    x = panels.cell_axis(key_tokens, font, **more)
+    return x, panels.cell_axis(query_tokens, font, downwards=True, **more, **square)
 
 
 def hatch(panel: int, queries: int, keys: int) -> dict[str, Any]:
@@ -284,7 +264,7 @@ def hatch(panel: int, queries: int, keys: int) -> dict[str, Any]:
     )
     return {
         "source": source,
-        **at(panel),
+        **panels.at(panel),
         "x": -0.5,
         "y": -0.5,
         "sizex": keys,

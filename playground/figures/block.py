@@ -6,43 +6,18 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from playground.figures import panels, style
 from playground.figures.attention import attention_maps
-from playground.figures.panels import (
-    add_panel,
-    annotation,
-    axis,
-    bars,
-    line,
-    log_axis,
-    new_figure,
-    over,
-    points,
-    rectangle,
-    ring,
-    upright,
-)
-from playground.figures.style import (
-    AS_NEEDED,
-    GRID,
-    LAPTOP,
-    TEXT,
-    Figure,
-    Sizes,
-    dash,
-    escape,
-    finite,
-    margin,
-    run_colour,
-)
+from playground.figures.style import Figure, Sizes
 
 # One colour for each part of the model, in every figure of the page.
 PART_COLOURS = {
-    "embedding": run_colour(2),
-    "projections": run_colour(0),
-    "products": run_colour(5),
-    "feed-forward": run_colour(1),
-    "norms": run_colour(7),
-    "unembedding": run_colour(4),
+    "embedding": style.run_colour(2),
+    "projections": style.run_colour(0),
+    "products": style.run_colour(5),
+    "feed-forward": style.run_colour(1),
+    "norms": style.run_colour(7),
+    "unembedding": style.run_colour(4),
 }
 PART_NAMES = {
     "embedding": "token embedding",
@@ -52,7 +27,7 @@ PART_NAMES = {
     "norms": "LayerNorms",
     "unembedding": "output layer",
 }
-ACTIVATION_COLOURS = (run_colour(3), run_colour(6))
+ACTIVATION_COLOURS = (style.run_colour(3), style.run_colour(6))
 ROOM = 1.5  # how much further than the longest bar the axis goes, for the numbers beside it
 ROOM_FOR_NAME = 0.1  # an area this high has its name in it
 SHADE = 0.5  # opacity of the areas: names in them are readable on light and on dark
@@ -77,7 +52,7 @@ def cost_picture(
     parameters: Mapping[str, int],
     flops: Mapping[str, int],
     *,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """One row for each part: to the left its share of the parameters, to the right of the work.
 
@@ -90,16 +65,16 @@ def cost_picture(
     totals = {side: max(sum(counts.values()), 1) for side, counts in sides.items()}
     largest = {side: max(counts, key=counts.get) for side, counts in sides.items()}
     most = {side: counts[largest[side]] / totals[side] for side, counts in sides.items()}
-    figure = new_figure(
+    figure = panels.new_figure(
         " ".join(
             f"Of {totals[side]:,} {side}, {PART_NAMES[largest[side]]} has most: {most[side]:.0%}."
             for side in sides
         ),
         size,
         "costs",
-        margin=margin(12, 12, 2 * size.font + 8, 12),
+        margin=style.margin(12, 12, 2 * size.font + 8, 12),
         bargap=0.28,
-        annotations=[annotation(name, 0.5, name, xref="paper") for name in names],
+        annotations=[panels.annotation(name, 0.5, name, xref="paper") for name in names],
     )
     middle = 0.36 if size.projector else 0.24  # of the width: the names of the parts
     furthest = ROOM * max(most.values())
@@ -109,9 +84,9 @@ def cost_picture(
             f"{share_text(share)}  ({short(counts[part])})" if counts[part] else "none"
             for share, part in zip(shares, parts, strict=True)
         ]
-        drawn = bars(
+        drawn = panels.bars(
             names,
-            finite(shares),
+            style.finite(shares),
             [PART_COLOURS[part] for part in parts],
             across=True,
             text=words,
@@ -119,27 +94,29 @@ def cost_picture(
             name=side,
             hover=f"%{{y}}<br><b>%{{customdata}}</b> {side}<extra></extra>",
         )
-        x = axis(
+        x = panels.axis(
             domain=[0.5 + middle / 2, 1] if i else [0, 0.5 - middle / 2],
             range=[0, furthest] if i else [furthest, 0],
             visible=False,
             fixedrange=True,
         )
-        y = axis(
+        y = panels.axis(
             showticklabels=False,
             fixedrange=True,
             categoryorder="array",
             categoryarray=names,
             side="left" if i else "right",
             showline=True,
-            linecolor=GRID,
+            linecolor=style.GRID,
             showgrid=False,
         )
-        add_panel(figure, i, x, y, [drawn])
+        panels.add_panel(figure, i, x, y, [drawn])
         what = "floating-point operations" if i else "parameters"
         anchors = {"xanchor": "left" if i else "right", "yanchor": "bottom"}
         total = f"<b>{short(totals[side])}</b> {what}"
-        figure["layout"]["annotations"].append(annotation(total, 1 - i, 1, **over(i), **anchors))
+        figure["layout"]["annotations"].append(
+            panels.annotation(total, 1 - i, 1, **panels.over(i), **anchors)
+        )
     return figure
 
 
@@ -150,7 +127,7 @@ def length_picture(
     length: int,
     crossing: float,
     counted: float | None = None,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """How the operations divide among the parts as the sequence grows.
 
@@ -168,22 +145,22 @@ def length_picture(
     if crossing > lengths[-1]:
         half += ", beyond this axis"
     corner = {"xref": "paper", "yref": "paper", "xanchor": "left", "yanchor": "bottom"}
-    figure = new_figure(
+    figure = panels.new_figure(
         f"Share of the operations by part over the length. q·k and weights·v grow from "
         f"{products[0]:.1%} at {lengths[0]} tokens to {products[-1]:.0%} at {lengths[-1]:,}; "
         f"{half}.",
         size,
         "lengths",
-        margin=margin(4 * size.font, 2 * size.font, 2 * size.font, 3.2 * size.font),
+        margin=style.margin(4 * size.font, 2 * size.font, 2 * size.font, 3.2 * size.font),
         hovermode="x unified",
-        annotations=[annotation(f"q·k and weights·v are {half}", 0, 1, **corner)],
+        annotations=[panels.annotation(f"q·k and weights·v are {half}", 0, 1, **corner)],
     )
     layout, traces, below = figure["layout"], [], np.zeros(len(lengths))
     for part in ("products", *(part for part in shares if part != "products")):
         values = np.asarray(shares[part], dtype=np.float64)
-        area = line(
+        area = panels.line(
             lengths,
-            finite(values),
+            style.finite(values),
             PART_COLOURS[part],
             size.line if part == "products" else 0,
             name=PART_NAMES[part],
@@ -196,8 +173,8 @@ def length_picture(
         if values[widest] > ROOM_FOR_NAME:
             side = {0: "left", len(lengths) - 1: "right"}.get(widest, "center")
             layout["annotations"].append(
-                annotation(
-                    escape(PART_NAMES[part]),
+                panels.annotation(
+                    style.escape(PART_NAMES[part]),
                     math.log10(lengths[widest]),
                     below[widest] + LOW * values[widest],
                     xanchor=side,
@@ -206,15 +183,15 @@ def length_picture(
             )
         below = below + values
     if lengths[0] <= crossing <= lengths[-1]:
-        traces.append(ring(crossing, 0.5, size))
+        traces.append(panels.ring(crossing, 0.5, size))
     if counted is not None:
-        stroke = {"width": size.line, "color": TEXT}
-        cross = {"size": 2 * size.marker, "symbol": "x-thin", "color": TEXT, "line": stroke}
-        mark = points([length], [counted], cross, name="counted", hover="counted %{y:.1%}")
+        stroke = {"width": size.line, "color": style.TEXT}
+        cross = {"size": 2 * size.marker, "symbol": "x-thin", "color": style.TEXT, "line": stroke}
+        mark = panels.points([length], [counted], cross, name="counted", hover="counted %{y:.1%}")
         traces.append(mark)
     powers = range(math.ceil(math.log2(lengths[0])), int(math.log2(lengths[-1])) + 1)
     ticks = [2**i for i in powers][:: 2 if size.projector else 1]
-    x = axis(
+    x = panels.axis(
         "length of the sequence",
         type="log",
         range=[math.log10(lengths[0]), math.log10(lengths[-1])],
@@ -224,12 +201,14 @@ def length_picture(
         unifiedhovertitle={"text": "%{x:,} tokens"},
     )
     x["title"]["standoff"] = 8
-    y = axis("share of the operations", range=[0, 1], tickformat=".0%", dtick=0.25, fixedrange=True)
-    add_panel(figure, 0, x, y, traces)
-    stroke = {"color": TEXT, "width": size.thin, "dash": "longdash"}
+    y = panels.axis(
+        "share of the operations", range=[0, 1], tickformat=".0%", dtick=0.25, fixedrange=True
+    )
+    panels.add_panel(figure, 0, x, y, traces)
+    stroke = {"color": style.TEXT, "width": size.thin, "dash": "longdash"}
     layout["shapes"] += [
-        upright(length, size.line, colour=TEXT),
-        rectangle(0, 1, 0.5, 0.5, stroke, type="line", xref="x domain"),
+        panels.upright(length, size.line, colour=style.TEXT),
+        panels.rectangle(0, 1, 0.5, 0.5, stroke, type="line", xref="x domain"),
     ]
     return figure
 
@@ -243,7 +222,7 @@ def influence_maps(
     maps: Mapping[str, ArrayLike],
     *,
     width: int = 1000,
-    size: Sizes = AS_NEEDED,
+    size: Sizes = style.AS_NEEDED,
 ) -> Figure:
     """Who moves when one token changes: one map for each sub-layer, hatched where nothing moves.
 
@@ -289,7 +268,7 @@ def activation_picture(
     hidden: Mapping[str, ArrayLike],
     zero: Mapping[str, float],
     *,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """Left the activations as functions, right what a real model has behind them.
 
@@ -303,44 +282,48 @@ def activation_picture(
     low, high = min(float(every.min()), -0.05), float(np.quantile(every, 0.999))
     edges = np.linspace(low, max(high, low + 0.1), BINS + 1)
     said = ", ".join(f"{name} {share_text(share)}" for name, share in zero.items())
-    figure = new_figure(
+    figure = panels.new_figure(
         f"Hidden activations that are exactly 0: {said}.",
         size,
         "activation",
-        margin=margin(4 * size.font, 12, 2 * size.font, 3.4 * size.font),
+        margin=style.margin(4 * size.font, 12, 2 * size.font, 3.4 * size.font),
         showlegend=True,
         legend={"x": 0.02, "y": 0.98, "font": {"size": size.font}},
     )
     functions, histograms = [], []
     for i, (name, y) in enumerate(curves.items()):
-        style = {"dash": dash(i), "name": name, "legendgroup": name}
+        shared = {"dash": style.dash(i), "name": name, "legendgroup": name}
         stroke = (ACTIVATION_COLOURS[i], size.line)
-        functions.append(line(finite(x), finite(y), *stroke, hover="%{x:.2f} → %{y:.3f}", **style))
+        functions.append(
+            panels.line(
+                style.finite(x), style.finite(y), *stroke, hover="%{x:.2f} → %{y:.3f}", **shared
+            )
+        )
         values = np.asarray(hidden[name]).ravel()
         counts, _ = np.histogram(values, edges)
         shares = np.repeat(np.where(counts > 0, counts / values.size, np.nan), 2)
         histograms.append(
-            line(
-                finite(np.repeat(edges, 2)[1:-1]),
-                finite(shares),
+            panels.line(
+                style.finite(np.repeat(edges, 2)[1:-1]),
+                style.finite(shares),
                 *stroke,
                 showlegend=False,
                 hover="around %{x:.2f}: %{y:.2%}",
-                **style,
+                **shared,
             )
         )
-    add_panel(
+    panels.add_panel(
         figure,
         0,
-        axis("into the activation", domain=[0, 0.4], zeroline=True),
-        axis("out", zeroline=True),
+        panels.axis("into the activation", domain=[0, 0.4], zeroline=True),
+        panels.axis("out", zeroline=True),
         functions,
     )
-    add_panel(
+    panels.add_panel(
         figure,
         1,
-        axis("hidden activation", domain=[0.52, 1], range=[edges[0], edges[-1]]),
-        log_axis("share of them", tickformat="~%", range=[-3.5, 0], fixedrange=True),
+        panels.axis("hidden activation", domain=[0.52, 1], range=[edges[0], edges[-1]]),
+        panels.log_axis("share of them", tickformat="~%", range=[-3.5, 0], fixedrange=True),
         histograms,
         title=f"exactly 0: {said}",
     )

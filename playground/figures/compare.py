@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from playground.figures import panels, style
 from playground.figures.attention import STAGES, attention_maps, largest_cell
 from playground.figures.loss import (
     levels_in_words,
@@ -17,49 +18,17 @@ from playground.figures.loss import (
     smooth,
     uid,
 )
-from playground.figures.panels import (
-    add_panel,
-    annotation,
-    at,
-    axis,
-    bars,
-    colour_axis,
-    empty_figure,
-    line,
-    new_figure,
-    over,
-    points,
-    rectangle,
-)
-from playground.figures.style import (
-    BAR_LENGTH,
-    CLEAR,
-    GRID,
-    HIDDEN,
-    LAPTOP,
-    MUTED,
-    RUN_COLOURS,
-    Figure,
-    Sizes,
-    dash,
-    escape,
-    finite,
-    legend_below,
-    margin,
-    nice_limit,
-    positive,
-    run_colour,
-)
+from playground.figures.style import Figure, Sizes
 
 BAND_POINTS = 600
 # A loss this many times above chance would press all other curves flat onto the axis.
 VIEW_LIMIT = 3
 # Blue below 0, orange above, and the page itself at 0: clear on light and on dark.
 DIFFERENCE_SCALE = [
-    [0.0, RUN_COLOURS[0]],
+    [0.0, style.RUN_COLOURS[0]],
     [0.5, "rgba(0,114,178,0)"],
     [0.5, "rgba(213,94,0,0)"],
-    [1.0, RUN_COLOURS[1]],
+    [1.0, style.RUN_COLOURS[1]],
 ]
 LEAST_DIFFERENCE = 0.01
 # The hover of a larger map shows the difference without what it is the difference of.
@@ -91,7 +60,7 @@ def comparison_chart(
     total_steps: int | None = None,
     log: bool = False,
     width: int = 900,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """Loss of several variants over the steps: the mean of the seeds in the band of all of them.
 
@@ -133,7 +102,7 @@ def comparison_chart(
     # Longer samples than usual, for the dashes; the names make room for them.
     sample = round(22 * size.line)
     longer = " " * math.ceil((sample - 30) / (0.52 * size.small))
-    layout |= legend_below([band.label + longer for band in bands], width, size)
+    layout |= style.legend_below([band.label + longer for band in bands], width, size)
     layout["legend"] |= {"itemwidth": sample, "traceorder": "normal"}
     layout["xaxis"]["unifiedhovertitle"] = {"text": "step %{x}: mean (lowest to highest seed)"}
     del layout["annotations"][-1]  # "press Play"
@@ -146,7 +115,7 @@ class _Drawn:
     """A band with what is drawn of it."""
 
     def __init__(self, band: Band, stride: int) -> None:
-        self.band, self.colour = band, run_colour(band.colour_index)
+        self.band, self.colour = band, style.run_colour(band.colour_index)
         rows = np.array([band.mean, band.low, band.high], dtype=np.float64)
         gaps = ~np.isfinite(rows).all(0)
         rows[:, gaps] = np.nan
@@ -177,21 +146,21 @@ class _Drawn:
         x = np.concatenate([*x, gap]).astype(np.float32)[:-1]
         y = np.round(np.concatenate([*y, gap])[:-1], 5)
         fill = {"fill": "toself", "fillcolor": self.colour, "opacity": 0.2, "showlegend": False}
-        return [line(x, y, self.colour, 0, **self._about("band"), **fill)]
+        return [panels.line(x, y, self.colour, 0, **self._about("band"), **fill)]
 
     def line(self, log: bool, size: Sizes) -> dict[str, Any]:
-        band, values = self.band, positive(self.mean) if log else finite(self.mean)
+        band, values = self.band, style.positive(self.mean) if log else style.finite(self.mean)
         exact = np.array([band.mean, band.low, band.high])[:, self.shown].T
         hover = "<b>%{customdata[0]:.4f}</b>"
         if band.n_seeds > 1:
             hover += " (%{customdata[1]:.4f} to %{customdata[2]:.4f}, "
             hover += f"{band.n_seeds} seeds)"
-        return line(
+        return panels.line(
             self.steps.tolist(),
             values,
             self.colour,
             size.line,
-            dash=dash(band.colour_index),
+            dash=style.dash(band.colour_index),
             hover=hover,
             customdata=np.round(exact, 4),
             **self._about("mean"),
@@ -212,9 +181,11 @@ def _cut(layout: dict[str, Any], drawn: Sequence[_Drawn], limit: float, size: Si
         return
     layout["yaxis"] = {k: v for k, v in layout["yaxis"].items() if k != "rangemode"}
     layout["yaxis"]["range"] = [0, limit]
-    lines = [f"↑ {escape(label)} goes up to {peak:.4g}" for peak, label in beyond]
+    lines = [f"↑ {style.escape(label)} goes up to {peak:.4g}" for peak, label in beyond]
     corner = {"xanchor": "right", "yanchor": "top", "align": "right"}
-    note = annotation("<br>".join(lines), 0.995, 1, size=size.small, **over(0), **corner)
+    note = panels.annotation(
+        "<br>".join(lines), 0.995, 1, size=size.small, **panels.over(0), **corner
+    )
     layout["annotations"].append(note)
 
 
@@ -223,7 +194,7 @@ def _bands_alt(
 ) -> str:
     parts = []
     for band in bands:
-        means = finite(band.mean)
+        means = style.finite(band.mean)
         seen = np.flatnonzero(np.isfinite(means))
         if seen.size:
             last = int(seen[-1])
@@ -248,7 +219,7 @@ def attention_side_by_side(
     stage: str = "weights",
     hidden: ArrayLike | None = None,
     width: int = 1000,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """One head of several variants on one colour scale; of two, how they differ as well.
 
@@ -270,7 +241,7 @@ def attention_side_by_side(
     if len(titles) != len(values):
         raise ValueError(f"{len(titles)} titles for {len(values)} maps: each map has one")
     if not values.size:
-        return empty_figure("no attention to show", size=size)
+        return panels.empty_figure("no attention to show", size=size)
     # The difference takes the place of one more map: the first once more, until it is known.
     both = hidden if hidden is None else np.broadcast_to(np.asarray(hidden, bool), values.shape)
     pair = len(values) == 2
@@ -305,7 +276,7 @@ def _difference(figure: Figure, titles: Sequence[str], stage: str, width: int, s
         apart = np.nan_to_num(second) - np.nan_to_num(first)
         apart[np.isnan(first) & np.isnan(second)] = np.nan
     seen = np.abs(apart[np.isfinite(apart)])
-    limit = nice_limit(max(float(seen.max(initial=0)), LEAST_DIFFERENCE))
+    limit = style.nice_limit(max(float(seen.max(initial=0)), LEAST_DIFFERENCE))
     digits = 3 if stage == "weights" else 2
 
     def said(value: float) -> str:
@@ -330,14 +301,14 @@ def _difference(figure: Figure, titles: Sequence[str], stage: str, width: int, s
     # A bar below the two maps, and one below the difference.
     (start, _), (_, end), own = (layout[f"xaxis{i}"]["domain"] for i in ("", "2", "3"))
     room = width * (own[1] - own[0]) * 0.85
-    length = round(min(BAR_LENGTH, room))
+    length = round(min(style.BAR_LENGTH, room))
     layout["coloraxis"]["colorbar"] |= {"x": (start + end) / 2, "len": length}
     marks = (-limit, -limit / 2, 0.0, limit / 2, limit)
-    layout["coloraxis2"] = colour_axis(
+    layout["coloraxis2"] = panels.colour_axis(
         DIFFERENCE_SCALE,
         -limit,
         limit,
-        escape(_shortened(f"{titles[1]} − {titles[0]}", int(room / (0.5 * size.small)))),
+        style.escape(_shortened(f"{titles[1]} − {titles[0]}", int(room / (0.5 * size.small)))),
         size,
         x=sum(own) / 2,
         len=length,
@@ -345,15 +316,19 @@ def _difference(figure: Figure, titles: Sequence[str], stage: str, width: int, s
         ticktext=[f"{mark:+g}".replace("-", "−") if mark else "0" for mark in marks],
         ticklabeloverflow="allow",
         outlinewidth=1,
-        outlinecolor=GRID,
+        outlinecolor=style.GRID,
     )
     # The ground that tells hidden cells lies under the maps alone: 0 is clear in the difference.
     del layout["plot_bgcolor"]
-    layout["shapes"] += [_ground(0, HIDDEN, 0), _ground(1, HIDDEN, 0), _ground(2, CLEAR, 1)]
+    layout["shapes"] += [
+        _ground(0, style.HIDDEN, 0),
+        _ground(1, style.HIDDEN, 0),
+        _ground(2, style.CLEAR, 1),
+    ]
     hatches = [image for image in layout.get("images", []) if image["xref"] != "x3"]
     if hatches and np.isnan(apart).any():
         source = _hatched(hatches[0]["source"], np.isnan(apart))
-        hatches.append(hatches[0] | at(2) | {"source": source})
+        hatches.append(hatches[0] | panels.at(2) | {"source": source})
     layout["images"] = hatches
 
 
@@ -370,8 +345,8 @@ def _hatched(source: str, hidden: np.ndarray) -> str:
 
 
 def _ground(panel: int, colour: str, border: int) -> dict[str, Any]:
-    line = {"color": GRID, "width": border}
-    return rectangle(0, 1, 0, 1, line, layer="below", fillcolor=colour, **over(panel))
+    edge = {"color": style.GRID, "width": border}
+    return panels.rectangle(0, 1, 0, 1, edge, layer="below", fillcolor=colour, **panels.over(panel))
 
 
 def _shortened(text: str, fits: int) -> str:
@@ -382,7 +357,7 @@ def _wrap_titles(layout: dict[str, Any], width: int, size: Sizes) -> None:
     """Set titles wider than their map in two smaller lines, at most."""
     start, end = layout["xaxis"]["domain"]
     slot = (end - start) * (width - layout["margin"]["l"] - layout["margin"]["r"])
-    rows = {axis["domain"][0] for name, axis in layout.items() if name.startswith("yaxis")}
+    rows = {made["domain"][0] for name, made in layout.items() if name.startswith("yaxis")}
     font = size.small if len(rows) == 1 else round(0.8 * size.small)
     wrapped = False
     for title in layout["annotations"]:
@@ -393,7 +368,7 @@ def _wrap_titles(layout: dict[str, Any], width: int, size: Sizes) -> None:
         fits = max(int(slot / (0.55 * font)), 4)
         first, *rest = wrap(text, fits, break_on_hyphens=False)
         lines = [first, _shortened(" ".join(rest), fits)] if rest else [first]
-        title["text"] = "<br>".join(map(escape, lines))
+        title["text"] = "<br>".join(map(style.escape, lines))
         title["font"] = title["font"] | {"size": font}
     if wrapped:
         layout["margin"]["t"] += size.small
@@ -427,7 +402,7 @@ def results_bars(
     chance: tuple[float, float] | None = None,
     floor: float | None = None,
     width: int = 500,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """Final loss of each variant: a dot for each seed, a bar up to their mean.
 
@@ -444,8 +419,8 @@ def results_bars(
     if len(labels) != len(finals):
         raise ValueError(f"{len(labels)} labels for {len(finals)} lists of losses: each has one")
     if not labels:
-        return empty_figure("no results yet", size=size)
-    seen = [finite(losses) for losses in finals]
+        return panels.empty_figure("no results yet", size=size)
+    seen = [style.finite(losses) for losses in finals]
     seen = [losses[np.isfinite(losses)] for losses in seen]
     lost = [len(losses) - len(kept) for losses, kept in zip(finals, seen, strict=True)]
     levels = reference_levels(chance, floor)
@@ -456,19 +431,19 @@ def results_bars(
     right = 5 * size.font
     labels_above = _level_labels(levels, end, width - right - 12, size)
     highest = max((label["yshift"] for label in labels_above), default=-size.small - 5)
-    figure = new_figure(
+    figure = panels.new_figure(
         _results_alt(labels, seen, lost, levels),
         size,
         "results",
-        margin=margin(12, right, highest + size.small + 11, 3.4 * size.small + 4),
+        margin=style.margin(12, right, highest + size.small + 11, 3.4 * size.small + 4),
         barmode="overlay",
         hovermode="closest",
     )
     figure["layout"]["annotations"] += labels_above
     figure["data"] += [_level(value, len(labels), end, size) for _, value in levels]
-    x = axis("final loss (nats)", size, range=[0, end], zeroline=True)
+    x = panels.axis("final loss (nats)", size, range=[0, end], zeroline=True)
     y = {"range": [len(labels) - 0.5, -0.5], "visible": False, "fixedrange": True}
-    add_panel(figure, 0, x, y)
+    panels.add_panel(figure, 0, x, y)
     for row, (label, losses, gone) in enumerate(zip(labels, seen, lost, strict=True)):
         figure["data"] += _row(row, label, losses, gone, end, size)
         figure["layout"]["annotations"] += _row_texts(row, label, losses, gone, width, size)
@@ -481,12 +456,12 @@ def _row(
     """Bar to the mean, the mean as a stroke, a dot for each seed: in the lower half of the row."""
     if not losses.size:
         return []
-    mean, y, colour, count = float(losses.mean()), row + BAR, run_colour(row), losses.size
+    mean, y, colour, count = float(losses.mean()), row + BAR, style.run_colour(row), losses.size
     stroke = {"width": size.line * 1.4, "color": colour}
     shared = {"name": label, "hover": "%{text}", "cliponaxis": False}
     return [
-        bars([y], [min(mean, end)], colour, across=True, width=0.4, opacity=0.3),
-        points(
+        panels.bars([y], [min(mean, end)], colour, across=True, width=0.4, opacity=0.3),
+        panels.points(
             np.minimum(losses, end),
             # Neighbouring seeds at three heights, so that equal losses are seen to be several.
             [y + 0.11 * (i % 3 - 1) if count > 1 else y for i in range(count)],
@@ -499,7 +474,7 @@ def _row(
             text=[f"seed {i + 1} of {count + lost}: <b>{x:.4f}</b>" for i, x in enumerate(losses)],
             **shared,
         ),
-        points(
+        panels.points(
             [min(mean, end)],
             [y],
             {"symbol": "line-ns", "size": size.font, "line": stroke},
@@ -518,13 +493,13 @@ def _row_texts(
     fits = int((width - 28) / (0.55 * size.font)) - len(note)
     above = {"y": row + BAR - 0.2, "yanchor": "bottom", "xref": "paper"}
     right = {"x": 1, "xanchor": "right", "xshift": round(4.5 * size.font), "xref": "paper"}
-    texts = [annotation(escape(_shortened(label, fits)), x=0, xanchor="left", **above)]
+    texts = [panels.annotation(style.escape(_shortened(label, fits)), x=0, xanchor="left", **above)]
     if note:
-        texts.append(annotation(note, size=size.small, **above | right))
+        texts.append(panels.annotation(note, size=size.small, **above | right))
     if losses.size:
         mean = float(losses.mean())
         text = f"<b>{mean:.3f}</b>" if mean < 100 else f"<b>{mean:.4g}</b>"
-        texts.append(annotation(text, y=row + BAR, **right))
+        texts.append(panels.annotation(text, y=row + BAR, **right))
     return texts
 
 
@@ -535,7 +510,7 @@ def _level(value: float, rows: int, end: float, size: Sizes) -> dict[str, Any]:
         y += [row + BAR - 0.2, row + BAR + 0.2, None]
     if value > end / 2:
         y[0] = -0.5
-    return line([None if at is None else value for at in y], y, MUTED, size.thin)
+    return panels.line([None if place is None else value for place in y], y, style.MUTED, size.thin)
 
 
 def _level_labels(
@@ -554,7 +529,11 @@ def _level_labels(
         taken.append((row, left, left + span))
         anchors = {"xanchor": "right" if right else "left", "yanchor": "bottom"}
         shift = {"yref": "paper", "yshift": row * (size.small + 5)}
-        labels.append(annotation(text, value, 1, size=size.small, colour=MUTED, **anchors, **shift))
+        labels.append(
+            panels.annotation(
+                text, value, 1, size=size.small, colour=style.MUTED, **anchors, **shift
+            )
+        )
     return labels
 
 

@@ -7,40 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from playground.figures.panels import (
-    add_panel,
-    annotation,
-    at,
-    axis,
-    bars,
-    domains,
-    line,
-    log_axis,
-    new_figure,
-    on,
-    over,
-    points,
-    rectangle,
-    reference_label,
-    reference_line,
-    ring,
-)
-from playground.figures.style import (
-    HIDDEN,
-    LAPTOP,
-    MUTED,
-    RUN_COLOURS,
-    TEXT,
-    Figure,
-    Sizes,
-    finite,
-    legend_below,
-    margin,
-    run_colour,
-)
+from playground.figures import panels, style
+from playground.figures.style import Figure, Sizes
 
-WITH, WITHOUT = run_colour(0), run_colour(1)  # residual connections, wherever they are compared
-NORM = RUN_COLOURS[2]
+WITH, WITHOUT = (
+    style.run_colour(0),
+    style.run_colour(1),
+)  # residual connections, wherever they are compared
+NORM = style.RUN_COLOURS[2]
 NORM_DASHES = {"post": "solid", "pre": "dash", "none": "dot"}
 FLOOR = 1e-48  # over all depths: the lines go on below, and would press the others flat
 AXIS = (1e-3, 1e1)  # a panel shows at least these sizes, so that little things look little
@@ -64,7 +38,7 @@ HALF = 0.34  # the height of a box, from its middle
 # --- the wiring -----------------------------------------------------------------------------
 
 
-def wiring_picture(residual: bool, norm: str, *, size: Sizes = LAPTOP) -> Figure:
+def wiring_picture(residual: bool, norm: str, *, size: Sizes = style.LAPTOP) -> Figure:
     """One block, from below to above: its two sub-layers and what surrounds them.
 
     Args:
@@ -76,27 +50,31 @@ def wiring_picture(residual: bool, norm: str, *, size: Sizes = LAPTOP) -> Figure
         "none": "nowhere",
     }[norm]
     ways = "each with a way around it" if residual else "without a way around them"
-    figure = new_figure(
+    figure = panels.new_figure(
         f"One block: attention, then feed-forward, {ways}. LayerNorm stands {around}.",
         size,
         "wiring",
-        margin=margin(4, 4, 4, 4),
+        margin=style.margin(4, 4, 4, 4),
     )
     hidden = {"visible": False, "fixedrange": True}
     # Plotly draws no axes without data.
-    corners = points([-1.75, 1.25], [0, 9], {"opacity": 0})
-    add_panel(
-        figure, 0, axis(range=[-1.75, 1.25], **hidden), axis(range=[-0.6, 9.6], **hidden), [corners]
+    corners = panels.points([-1.75, 1.25], [0, 9], {"opacity": 0})
+    panels.add_panel(
+        figure,
+        0,
+        panels.axis(range=[-1.75, 1.25], **hidden),
+        panels.axis(range=[-0.6, 9.6], **hidden),
+        [corners],
     )
     shapes, notes = figure["layout"]["shapes"], figure["layout"]["annotations"]
-    notes += [annotation("x", 0, ROWS["in"]), annotation("x'", 0, ROWS["out"])]
+    notes += [panels.annotation("x", 0, ROWS["in"]), panels.annotation("x'", 0, ROWS["out"])]
     stops = [ROWS["in"]]
 
     def box(text: str, row: str, colour: str) -> None:
         y, stroke = ROWS[row], {"color": colour, "width": size.line}
         ends = (-0.9, 0.9, y - HALF, y + HALF)
-        shapes.append(rectangle(*ends, stroke, fillcolor=HIDDEN, layer="below"))
-        notes.append(annotation(text, 0, y))
+        shapes.append(panels.rectangle(*ends, stroke, fillcolor=style.HIDDEN, layer="below"))
+        notes.append(panels.annotation(text, 0, y))
         stops.append(y)
 
     for before, inside, add, after, name in (
@@ -106,15 +84,15 @@ def wiring_picture(residual: bool, norm: str, *, size: Sizes = LAPTOP) -> Figure
         way_in = stops[-1]
         if norm == "pre":
             box("LayerNorm", before, NORM)
-        box(name, inside, MUTED)
+        box(name, inside, style.MUTED)
         if residual:
             y, stroke = ROWS[add], {"color": WITH, "width": size.line}
             shapes += [
-                rectangle(-0.15, 0.15, y - HALF, y + HALF, stroke, type="circle"),
+                panels.rectangle(-0.15, 0.15, y - HALF, y + HALF, stroke, type="circle"),
                 _around(way_in + 0.45, y, stroke),
             ]
             notes += [
-                annotation("+", 0, y, colour=WITH),
+                panels.annotation("+", 0, y, colour=WITH),
                 _arrow((-1.2, y), (-0.15, y), WITH, size.line),
             ]
             stops.append(y)
@@ -122,7 +100,8 @@ def wiring_picture(residual: bool, norm: str, *, size: Sizes = LAPTOP) -> Figure
             box("LayerNorm", after, NORM)
     stops.append(ROWS["out"])
     notes += [
-        _arrow((0, low + HALF), (0, high - HALF), TEXT, size.thin) for low, high in pairwise(stops)
+        _arrow((0, low + HALF), (0, high - HALF), style.TEXT, size.thin)
+        for low, high in pairwise(stops)
     ]
     return figure
 
@@ -136,7 +115,7 @@ def _around(low: float, high: float, stroke: dict[str, Any]) -> dict[str, Any]:
 def _arrow(
     tail: tuple[float, float], head: tuple[float, float], colour: str, width: float
 ) -> dict[str, Any]:
-    return annotation(
+    return panels.annotation(
         "",
         *head,
         ax=tail[0],
@@ -155,29 +134,29 @@ def _arrow(
 
 
 def depth_picture(
-    panels: Mapping[str, Mapping[bool, Sequence[float]]],
+    quantities: Mapping[str, Mapping[bool, Sequence[float]]],
     *,
     residual: bool,
     smallest: float,
     width: int = 960,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """What flows through an untrained model, block by block, on logarithmic axes.
 
     Args:
-        panels: title -> with residual connections or without -> a number for the input and for
+        quantities: title -> with residual connections or without -> a number for the input and for
             the stream after each block.
         residual: which of the two is chosen; the other one stands behind it, thin.
         smallest: the smallest number of float32, drawn where a panel gets that far.
     """
     names = {True: "with residual connections", False: "without"}
-    alt = _flow_alt(panels, residual)
+    alt = _flow_alt(quantities, residual)
     figure = _log_figure(alt, "flow", list(names.values()), width, size)
-    across = domains(len(panels), gap=0.09)
-    for i, (title, values) in enumerate(panels.items()):
+    across = panels.domains(len(quantities), gap=0.09)
+    for i, (title, values) in enumerate(quantities.items()):
         blocks = len(values[residual]) - 1
         ticks = list(range(0, blocks + 1, max(blocks // 4, 1)))
-        x = axis(
+        x = panels.axis(
             "after block",
             size,
             domain=across[i],
@@ -186,7 +165,7 @@ def depth_picture(
             ticktext=["input", *map(str, ticks[1:])],
         )
         traces = [
-            line(
+            panels.line(
                 range(blocks + 1),
                 _positive(values[kind]),
                 WITH if kind else WITHOUT,
@@ -205,14 +184,14 @@ def depth_picture(
         everything = [number for numbers in values.values() for number in numbers]
         if min(everything) < smallest:
             _mark_smallest(figure, i, smallest, (0, blocks), size)
-        add_panel(figure, i, x, _log_axis(everything, size), traces, title=title)
+        panels.add_panel(figure, i, x, _log_axis(everything, size), traces, title=title)
     return figure
 
 
 def _log_figure(alt: str, revision: str, names: Sequence[str], width: int, size: Sizes) -> Figure:
     """A figure with a legend, and with room for the titles of panels and of axes."""
-    below = legend_below([[name] for name in names], width, size)
-    figure, font = new_figure(alt, size, revision, **below), size.font
+    below = style.legend_below([[name] for name in names], width, size)
+    figure, font = panels.new_figure(alt, size, revision, **below), size.font
     room = figure["layout"]["margin"]
     room |= {"t": 2 * font + 6, "b": room["b"] + font}
     return figure
@@ -223,7 +202,7 @@ def _log_axis(values: Sequence[float], size: Sizes, floor: float = 0.0) -> dict[
     some = [max(value, floor) for value in values if value > 0 and math.isfinite(value)]
     low, high = min([AXIS[0], *some]), max([AXIS[1], *some])
     ends = [math.log10(low) - 0.2, math.log10(high) + 0.2]
-    return log_axis(size=size, range=ends, dtick=max(round((ends[1] - ends[0]) / 6), 1))
+    return panels.log_axis(size=size, range=ends, dtick=max(round((ends[1] - ends[0]) / 6), 1))
 
 
 def _mark_smallest(
@@ -231,16 +210,16 @@ def _mark_smallest(
 ) -> None:
     """A line from end to end of a panel, below which float32 has no numbers."""
     start, end = ends
-    level = reference_line(value, end, size, start=start)
-    figure["data"].append(on(panel, level))
-    label = annotation(
+    level = panels.reference_line(value, end, size, start=start)
+    figure["data"].append(panels.on(panel, level))
+    label = panels.annotation(
         "below: 0 in float32",
         0.02,
         math.log10(value),
         size=size.small,
-        colour=MUTED,
-        xref=over(panel)["xref"],
-        yref=at(panel)["yref"],
+        colour=style.MUTED,
+        xref=panels.over(panel)["xref"],
+        yref=panels.at(panel)["yref"],
         xanchor="left",
         yanchor="top",
         yshift=-2,
@@ -255,9 +234,9 @@ def _positive(values: Sequence[float]) -> np.ndarray:
     return numbers
 
 
-def _flow_alt(panels: Mapping[str, Mapping[bool, Sequence[float]]], residual: bool) -> str:
+def _flow_alt(quantities: Mapping[str, Mapping[bool, Sequence[float]]], residual: bool) -> str:
     said = f"An untrained model {'with' if residual else 'without'} residual connections."
-    for title, lines in panels.items():
+    for title, lines in quantities.items():
         first, *_, last = values = lines[residual]
         said += f" {title}: {first:.2g} at the input, {last:.2g} after block {len(values) - 1}."
     return said
@@ -268,38 +247,38 @@ def _flow_alt(panels: Mapping[str, Mapping[bool, Sequence[float]]], residual: bo
 
 def depth_sweep(
     depths: Sequence[int],
-    panels: Mapping[str, Mapping[tuple[bool, str], Sequence[float]]],
+    quantities: Mapping[str, Mapping[tuple[bool, str], Sequence[float]]],
     *,
     chosen: tuple[int, bool, str],
     smallest: float,
     width: int = 1300,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """One number for each depth: a line for each norm, with and without residual connections.
 
     Args:
-        panels: title -> (residual, norm) -> a number for each depth.
+        quantities: title -> (residual, norm) -> a number for each depth.
         chosen: depth, residual and norm to ring.
         smallest: the smallest number of float32, drawn where a panel gets that far.
     """
     names = {
         (residual, norm): f"{'with' if residual else 'without'}, "
         f"{'no' if norm == 'none' else norm} norm"
-        for residual, norm in next(iter(panels.values()))
+        for residual, norm in next(iter(quantities.values()))
     }
     ends = "; ".join(
         f"{title}: " + ", ".join(f"{names[key]} {values[-1]:.2g}" for key, values in lines.items())
-        for title, lines in panels.items()
+        for title, lines in quantities.items()
     )
     alt = f"At {depths[-1]} blocks. {ends}."
     figure = _log_figure(alt, "depths", list(names.values()), width, size)
-    across = domains(len(panels), gap=0.07)
+    across = panels.domains(len(quantities), gap=0.07)
     n_layers, *wiring = chosen
-    for i, (title, lines) in enumerate(panels.items()):
-        x = axis("blocks", size, type="log", domain=across[i], tickfont={"size": size.font})
+    for i, (title, lines) in enumerate(quantities.items()):
+        x = panels.axis("blocks", size, type="log", domain=across[i], tickfont={"size": size.font})
         x |= {"tickvals": list(depths), "ticktext": list(map(str, depths))}
         traces = [
-            line(
+            panels.line(
                 depths,
                 _positive(values),
                 WITH if residual else WITHOUT,
@@ -315,11 +294,11 @@ def depth_sweep(
             for (residual, norm), values in lines.items()
         ]
         at_chosen = _positive(lines[tuple(wiring)])[list(depths).index(n_layers)]
-        traces.append(ring(n_layers, at_chosen, size))
+        traces.append(panels.ring(n_layers, at_chosen, size))
         everything = [value for values in lines.values() for value in values]
         if min(everything) < smallest:
             _mark_smallest(figure, i, smallest, (depths[0], depths[-1]), size)
-        add_panel(figure, i, x, _log_axis(everything, size, FLOOR), traces, title=title)
+        panels.add_panel(figure, i, x, _log_axis(everything, size, FLOOR), traces, title=title)
     return figure
 
 
@@ -329,7 +308,7 @@ def depth_sweep(
 def norm_picture(
     steps: Sequence[tuple[str, Sequence[float]]],
     *,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """A token's numbers after each step of LayerNorm: bars, with the numbers on them.
 
@@ -339,17 +318,17 @@ def norm_picture(
         steps: (title, numbers) from left to right.
     """
     said = "; ".join(f"{title}: {', '.join(map(short, values))}" for title, values in steps)
-    figure = new_figure(
+    figure = panels.new_figure(
         f"{said}.",
         size,
         "norm",
-        margin=margin(8, 8, 2 * size.font + 6, 8),
+        margin=style.margin(8, 8, 2 * size.font + 6, 8),
         bargap=0.15,
     )
-    across = domains(len(steps), gap=0.03)
+    across = panels.domains(len(steps), gap=0.03)
     last_two = [value for _, values in steps[-2:] for value in values]
     for i, (title, values) in enumerate(steps):
-        y = axis(
+        y = panels.axis(
             range=_around_bars(last_two if i >= len(steps) - 2 else values),
             showticklabels=False,
             showgrid=False,
@@ -357,16 +336,18 @@ def norm_picture(
             zerolinewidth=size.thin,
             fixedrange=True,
         )
-        drawn = bars(
+        drawn = panels.bars(
             range(len(values)),
-            finite(values),
-            NORM if i else run_colour(7),
+            style.finite(values),
+            NORM if i else style.run_colour(7),
             text=[short(value) for value in values],
             textfont={"size": size.small if size.projector else size.small - 1},
             name=title,
             hover="number %{x}: %{y:.6g}<extra></extra>",
         )
-        add_panel(figure, i, axis(domain=across[i], visible=False), y, [drawn], title=title)
+        panels.add_panel(
+            figure, i, panels.axis(domain=across[i], visible=False), y, [drawn], title=title
+        )
     return figure
 
 
@@ -398,31 +379,31 @@ def skip_bars(
     without: Sequence[float],
     *,
     chance: float,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """Loss of a trained model with all its blocks, and without each of them."""
     worst = int(np.argmax(without))
     values = [whole, *without]
     names = ["none", *(f"block {i + 1}" for i in range(len(without)))]
-    figure = new_figure(
+    figure = panels.new_figure(
         f"Validation loss {whole:.3g} with all blocks. The worst to leave out is block "
         f"{worst + 1}: {without[worst]:.3g}.",
         size,
         "skipped",
-        margin=margin(5 * size.font, 8, size.font, 3 * size.font),
+        margin=style.margin(5 * size.font, 8, size.font, 3 * size.font),
         bargap=0.35,
-        annotations=[reference_label(f"blind guess {chance:.2f}", chance, size)],
+        annotations=[panels.reference_label(f"blind guess {chance:.2f}", chance, size)],
     )
-    drawn = bars(
+    drawn = panels.bars(
         names,
-        finite(values),
-        [run_colour(7), *[WITH] * len(without)],
+        style.finite(values),
+        [style.run_colour(7), *[WITH] * len(without)],
         text=[short(value) for value in values],
         hover="%{x} left out: %{y:.4g}<extra></extra>",
     )
-    y = axis("loss (nats)", range=[0, 1.15 * max(chance, *values)], fixedrange=True)
-    add_panel(figure, 0, axis("left out", type="category"), y, [drawn])
-    stroke = {"color": MUTED, "width": size.thin, "dash": "longdash"}
-    level = rectangle(0, 1, chance, chance, stroke, type="line", xref="x domain")
+    y = panels.axis("loss (nats)", range=[0, 1.15 * max(chance, *values)], fixedrange=True)
+    panels.add_panel(figure, 0, panels.axis("left out", type="category"), y, [drawn])
+    stroke = {"color": style.MUTED, "width": size.thin, "dash": "longdash"}
+    level = panels.rectangle(0, 1, chance, chance, stroke, type="line", xref="x domain")
     figure["layout"]["shapes"].append(level)
     return figure

@@ -7,39 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from playground.figures.panels import (
-    add_panel,
-    annotation,
-    axis,
-    bars,
-    cell_axis,
-    empty_figure,
-    heatmap,
-    line,
-    new_figure,
-    over,
-    panel_title,
-    rectangle,
-    step_label,
-    upright,
-)
-from playground.figures.style import (
-    LAPTOP,
-    MUTED,
-    SCORES_SCALE,
-    TEXT,
-    WEIGHTS_SCALE,
-    Figure,
-    Sizes,
-    dash,
-    escape,
-    finite,
-    legend_below,
-    margin,
-    nice_limit,
-    run_colour,
-    step_axis,
-)
+from playground.figures import panels, style
+from playground.figures.style import Figure, Sizes
 
 ASIDE = 0.25  # opacity of what is not chosen
 NARROW = 330  # pixels that the chart of the diversity will about have
@@ -53,7 +22,7 @@ def split_picture(
     parameters: Mapping[int, int],
     token: str = "",
     *,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """Left W_q x = q, one band of rows for each head; right the same width split in other ways.
 
@@ -68,26 +37,26 @@ def split_picture(
     w_q, x, q = (np.asarray(a, dtype=np.float64) for a in (w_q, x, q))
     (heads, d_head), d_model = q.shape, len(x)
     first, last = chosen * d_head, (chosen + 1) * d_head
-    figure = new_figure(
+    figure = panels.new_figure(
         f"W_q has {d_model} rows; head {chosen + 1} of {heads} owns rows {first} to {last - 1}. "
         "Parameters of the model: "
         + ", ".join(f"{n:,} with {_heads(h)}" for h, n in parameters.items())
         + ".",
         size,
         "split",
-        margin=margin(5 * size.font, 8, 2 * size.font + 8, 2 * size.font + 10),
+        margin=style.margin(5 * size.font, 8, 2 * size.font + 8, 2 * size.font + 10),
         bargap=0.28,
         barmode="overlay",
         shapes=_bands(heads, d_head, chosen, size),
     )
     layout = figure["layout"]
-    limit, own = nice_limit(float(np.abs(w_q).max())), slice(first, last)
-    reach = nice_limit(float(max(np.abs(x).max(), np.abs(q).max())))
+    limit, own = style.nice_limit(float(np.abs(w_q).max())), slice(first, last)
+    reach = style.nice_limit(float(max(np.abs(x).max(), np.abs(q).max())))
     bare = {"showticklabels": False, "showgrid": False}
-    add_panel(
+    panels.add_panel(
         figure,
         0,
-        axis(
+        panels.axis(
             domain=[0, 0.215],
             range=[-0.5, d_model - 0.5],
             scaleanchor="y",
@@ -95,7 +64,7 @@ def split_picture(
             constraintoward="left",
             **bare,
         ),
-        axis(
+        panels.axis(
             size=size,
             range=[d_model - 0.5, -0.5],
             constrain="domain",
@@ -109,16 +78,16 @@ def split_picture(
         _marked(w_q, own, limit, "row %{y} of W_q, column %{x}<br><b>%{z:.3f}</b>"),
     )
     # x and q have the rows of W_q.
-    layout["xaxis2"] = axis(domain=[0.262, 0.28], anchor="y", **bare)
-    layout["xaxis3"] = axis(domain=[0.317, 0.335], anchor="y", **bare)
+    layout["xaxis2"] = panels.axis(domain=[0.262, 0.28], anchor="y", **bare)
+    layout["xaxis3"] = panels.axis(domain=[0.317, 0.335], anchor="y", **bare)
     asked = _marked(q.reshape(-1, 1), own, reach, "q[%{y}] = <b>%{z:.3f}</b>")
     read = _map(x[:, None], reach, "x[%{y}] = <b>%{z:.3f}</b>")
     figure["data"] += [read | {"xaxis": "x2"}, *(trace | {"xaxis": "x3"} for trace in asked)]
-    add_panel(
+    panels.add_panel(
         figure,
         3,
-        axis(domain=[0.445, 0.79], range=[0, d_model], **bare),
-        cell_axis([_heads(h) for h in parameters], size.font, downwards=True)
+        panels.axis(domain=[0.445, 0.79], range=[0, d_model], **bare),
+        panels.cell_axis([_heads(h) for h in parameters], size.font, downwards=True)
         | {"range": [len(parameters) - 0.4, -0.6]},
         [
             _segments(d_model, h, row, chosen if h == heads else None, size)
@@ -133,12 +102,12 @@ def split_picture(
     title = {"yref": "y domain"}
     paper, right = {"xref": "paper", "yref": "paper", "size": 2 * size.font}, {"xanchor": "left"}
     layout["annotations"] += [
-        panel_title("") | {"text": f"W<sub>q</sub>: {d_model} × {d_model}"},
-        panel_title(f"x of “{token}”" if token else "x", 1) | title,
-        panel_title("q", 2) | title,
-        annotation("·", 0.24, 0.5, **paper),
-        annotation("=", 0.2985, 0.5, **paper),
-        annotation(
+        panels.panel_title("") | {"text": f"W<sub>q</sub>: {d_model} × {d_model}"},
+        panels.panel_title(f"x of “{token}”" if token else "x", 1) | title,
+        panels.panel_title("q", 2) | title,
+        panels.annotation("·", 0.24, 0.5, **paper),
+        panels.annotation("=", 0.2985, 0.5, **paper),
+        panels.annotation(
             f"rows {first}–{last - 1}",
             1,
             (first + last - 1) / 2,
@@ -148,12 +117,12 @@ def split_picture(
             **right,
         ),
         *(
-            annotation(
+            panels.annotation(
                 f"{h} × {d_model // h} = {d_model}<br>{n:,} parameters",
                 0.805,
                 row,
                 size=size.small,
-                colour=TEXT if h == heads else MUTED,
+                colour=style.TEXT if h == heads else style.MUTED,
                 xref="paper",
                 yref="y4",
                 align="left",
@@ -175,18 +144,20 @@ def _bands(heads: int, d_head: int, chosen: int, size: Sizes) -> list[dict[str, 
     w_q, q = ({"xref": f"{name} domain", "yref": "y"} for name in ("x", "x3"))
     for head in range(heads):
         rows = (head * d_head - 0.5, (head + 1) * d_head - 0.5)
-        fill = {"fillcolor": run_colour(head), "opacity": 1 if head == chosen else 2 * ASIDE}
-        shapes.append(rectangle(-0.035, -0.01, *rows, **fill, **w_q))
-        shapes.append(rectangle(1.06, 1.26, *rows, **fill, **q))
+        fill = {"fillcolor": style.run_colour(head), "opacity": 1 if head == chosen else 2 * ASIDE}
+        shapes.append(panels.rectangle(-0.035, -0.01, *rows, **fill, **w_q))
+        shapes.append(panels.rectangle(1.06, 1.26, *rows, **fill, **q))
         if head == chosen:
-            ink = {"color": TEXT, "width": size.line}
-            shapes += [rectangle(0, 1, *rows, ink, **matrix) for matrix in (w_q, q)]
+            ink = {"color": style.TEXT, "width": size.line}
+            shapes += [panels.rectangle(0, 1, *rows, ink, **matrix) for matrix in (w_q, q)]
     return shapes
 
 
 def _map(matrix: np.ndarray, limit: float, hover: str) -> dict[str, Any]:
-    colours, hover = (SCORES_SCALE, -limit, limit), hover + "<extra></extra>"
-    return heatmap(np.round(matrix, 3), colours=colours, gap=0, hover=hover, hoverongaps=False)
+    colours, hover = (style.SCORES_SCALE, -limit, limit), hover + "<extra></extra>"
+    return panels.heatmap(
+        np.round(matrix, 3), colours=colours, gap=0, hover=hover, hoverongaps=False
+    )
 
 
 def _marked(matrix: np.ndarray, own: slice, limit: float, hover: str) -> list[dict[str, Any]]:
@@ -201,8 +172,8 @@ def _segments(
 ) -> dict[str, Any]:
     """A bar with a segment for each head, as wide as the head; pale if None is chosen."""
     count, width = range(heads), d_model // heads
-    pale, colours = chosen is None, [run_colour(i) for i in range(heads)]
-    return bars(
+    pale, colours = chosen is None, [style.run_colour(i) for i in range(heads)]
+    return panels.bars(
         [row] * heads,
         [width] * heads,
         colours,
@@ -213,11 +184,14 @@ def _segments(
         textposition="inside",
         insidetextanchor="middle",
         constraintext="none",
-        insidetextfont={"size": size.small} | ({"color": TEXT} if pale else {}),
+        insidetextfont={"size": size.small} | ({"color": style.TEXT} if pale else {}),
         marker={
             "color": colours,
             "opacity": ASIDE if pale else 1.0,
-            "line": {"color": TEXT, "width": [size.line if i == chosen else 0.5 for i in count]},
+            "line": {
+                "color": style.TEXT,
+                "width": [size.line if i == chosen else 0.5 for i in count],
+            },
         },
         customdata=[i + 1 for i in count],
     )
@@ -234,7 +208,7 @@ def head_table(
     found: Sequence[str],
     rise: Sequence[float] | None = None,
     *,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """One row for each head: its weight on each job, its name, and what its loss is worth.
 
@@ -249,28 +223,28 @@ def head_table(
     table = np.vstack([uniform, np.asarray(measured, dtype=np.float64)])
     count, row = len(table), 2 * size.small + 4
     top, bottom = 4 * size.small + 14, 2 * size.small + 18
-    figure = new_figure(
+    figure = panels.new_figure(
         _table_alt(names, found, rise),
         size._replace(height=count * row + top + bottom),
         "heads",
-        margin=margin(8 * size.small, 12, top, bottom),
+        margin=style.margin(8 * size.small, 12, top, bottom),
         bargap=0.35,
     )
     rows = ["an even look", *names]
     # Headings are broken into lines that fit over a column.
-    headings = {str(i): "<br>".join(wrap(escape(job), 10)) for i, job in enumerate(jobs)}
-    across = cell_axis(jobs, size.small, labelalias=headings, domain=[0, 0.54], side="top")
-    down = cell_axis(rows, size.small, downwards=True)
+    headings = {str(i): "<br>".join(wrap(style.escape(job), 10)) for i, job in enumerate(jobs)}
+    across = panels.cell_axis(jobs, size.small, labelalias=headings, domain=[0, 0.54], side="top")
+    down = panels.cell_axis(rows, size.small, downwards=True)
     down["labelalias"]["0"] = f"<i>{rows[0]}</i>"
-    add_panel(
+    panels.add_panel(
         figure,
         0,
         across,
         down,
         [
-            heatmap(
+            panels.heatmap(
                 np.round(table, 3),
-                colours=(WEIGHTS_SCALE, 0, 1),
+                colours=(style.WEIGHTS_SCALE, 0, 1),
                 gap=2,
                 hover="%{customdata[0]}: %{customdata[1]} <b>%{z:.3f}</b><extra></extra>",
                 texttemplate="%{z:.2f}",
@@ -279,12 +253,12 @@ def head_table(
             )
         ],
     )
-    limit = nice_limit(max([0.01, *map(abs, rise)]) if rise is not None else 1.0)
+    limit = style.nice_limit(max([0.01, *map(abs, rise)]) if rise is not None else 1.0)
     low = -limit if rise is not None and min(rise) < -0.05 * limit else 0
-    add_panel(
+    panels.add_panel(
         figure,
         1,
-        axis(
+        panels.axis(
             "loss rises by (nats)",
             size,
             domain=[0.75, 0.98],
@@ -292,12 +266,12 @@ def head_table(
             zeroline=True,
             nticks=5,
         ),
-        cell_axis(["", *found], size.small, downwards=True),
+        panels.cell_axis(["", *found], size.small, downwards=True),
         [
-            bars(
+            panels.bars(
                 range(1, count),
-                finite(rise if rise is not None else [np.nan] * (count - 1)),
-                run_colour(0),
+                style.finite(rise if rise is not None else [np.nan] * (count - 1)),
+                style.run_colour(0),
                 across=True,
                 hover="loss rises by %{x:.3f} nats<extra></extra>",
                 text=[f"{value:.2f}" for value in rise] if rise is not None else [],
@@ -305,13 +279,15 @@ def head_table(
             )
         ],
     )
-    above = {"size": size.small, "yanchor": "bottom", **over(1)}
+    above = {"size": size.small, "yanchor": "bottom", **panels.over(1)}
     figure["layout"]["annotations"] += [
-        annotation("looks like", -0.03, 1, xanchor="right", **above),
-        annotation("switched off, alone", 0.5, 1, **above),
+        panels.annotation("looks like", -0.03, 1, xanchor="right", **above),
+        panels.annotation("switched off, alone", 0.5, 1, **above),
     ]
     if rise is None:
-        waiting = annotation("after training", 0.5, 0.5, colour=MUTED, **over(1))
+        waiting = panels.annotation(
+            "after training", 0.5, 0.5, colour=style.MUTED, **panels.over(1)
+        )
         figure["layout"]["annotations"].append(waiting)
     return figure
 
@@ -333,7 +309,7 @@ def diversity_chart(
     *,
     shown: int,
     total_steps: int,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """How differently the heads of each layer look, over training: 0 is alike, 1 is nothing shared.
 
@@ -343,24 +319,24 @@ def diversity_chart(
         shown: the step whose maps are on show.
     """
     if not any(np.isfinite(values).any() for values in map(np.asarray, lines.values())):
-        return empty_figure("one head: nothing to compare", size=size)
+        return panels.empty_figure("one head: nothing to compare", size=size)
     ends = ", ".join(f"{name} {values[-1]:.2f}" for name, values in lines.items())
-    below = legend_below(lines, NARROW, size)
+    below = style.legend_below(lines, NARROW, size)
     below["margin"]["t"] = 2 * size.font
     alt = f"Head diversity at step {steps[-1]}: {ends}."
-    figure = new_figure(alt, size, "diversity", **below)
-    add_panel(
+    figure = panels.new_figure(alt, size, "diversity", **below)
+    panels.add_panel(
         figure,
         0,
-        step_axis(total_steps),
-        axis(range=[0, 1], fixedrange=True),
+        style.step_axis(total_steps),
+        panels.axis(range=[0, 1], fixedrange=True),
         [
-            line(
+            panels.line(
                 steps,
-                finite(values),
-                run_colour(i),
+                style.finite(values),
+                style.run_colour(i),
                 size.line,
-                dash=dash(i),
+                dash=style.dash(i),
                 name=name,
                 hover="step %{x}: %{y:.3f}",
                 mode="lines+markers" if len(steps) < 2 else "lines",
@@ -369,6 +345,6 @@ def diversity_chart(
         ],
         title="head diversity (of ln 2)",
     )
-    figure["layout"]["annotations"].append(step_label(size))
-    figure["layout"]["shapes"].append(upright(shown, size.thin))
+    figure["layout"]["annotations"].append(panels.step_label(size))
+    figure["layout"]["shapes"].append(panels.upright(shown, size.thin))
     return figure

@@ -6,29 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from playground.figures.panels import (
-    add_panel,
-    axis,
-    line,
-    log_axis,
-    new_figure,
-    note,
-    reference_label,
-    reference_line,
-    step_label,
-)
-from playground.figures.style import (
-    LAPTOP,
-    RUN_COLOURS,
-    Figure,
-    Sizes,
-    dash,
-    finite,
-    legend_below,
-    positive,
-    run_colour,
-    step_axis,
-)
+from playground.figures import panels, style
+from playground.figures.style import Figure, Sizes
 
 HEIGHT = 320
 
@@ -39,7 +18,7 @@ def gradient_chart(
     *,
     total_steps: int | None = None,
     width: int = 500,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """Norm of the gradient of each layer over the steps, on a log axis.
 
@@ -50,8 +29,10 @@ def gradient_chart(
     last = [f"{name} {values[-1]:.2g}" for name, values in series.items() if len(values)]
     alt = "Gradient norm per layer. " + ("Now: " + ", ".join(last) if last else "Nothing yet") + "."
     figure = _figure(alt, "gradients", series, steps, width, size)
-    traces = _lines(steps, series, size, "%{y:.3g}", positive)
-    add_panel(figure, 0, _steps(steps, total_steps), log_axis("gradient norm"), traces)
+    traces = _lines(steps, series, size, "%{y:.3g}", style.positive)
+    panels.add_panel(
+        figure, 0, _steps(steps, total_steps), panels.log_axis("gradient norm"), traces
+    )
     return figure
 
 
@@ -62,7 +43,7 @@ def entropy_chart(
     *,
     total_steps: int | None = None,
     width: int = 500,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """Per head: entropy of the weights as a share of its maximum, and the mean largest weight.
 
@@ -71,23 +52,23 @@ def entropy_chart(
         entropy: [steps, heads], 0 (looks at one key) to 1 (looks at all alike).
         largest: [steps, heads], mean over the queries of the largest weight.
     """
-    panels = [
+    both = [
         {f"head {i + 1}": head for i, head in enumerate(np.transpose(values))} if len(steps) else {}
         for values in (entropy, largest)
     ]
     alt = "Entropy of the attention weights, as a share of its maximum, and mean largest weight."
-    for name in panels[0]:
-        alt += f" {name}: {panels[0][name][-1]:.2f} and {panels[1][name][-1]:.2f}."
-    figure = _figure(alt, "entropy", panels[0], steps, width, size)
+    for name in both[0]:
+        alt += f" {name}: {both[0][name][-1]:.2f} and {both[1][name][-1]:.2f}."
+    figure = _figure(alt, "entropy", both[0], steps, width, size)
     figure["layout"]["margin"] |= {"l": 3 * size.font, "t": 2 * size.font}
     titles = ("entropy / its maximum", "mean largest weight")
     across = ([0, 0.45], [0.55, 1])
-    for i, series in enumerate(panels):
+    for i, series in enumerate(both):
         x = _steps(steps, total_steps) | {"domain": across[i]}
-        y = axis(range=[-0.02, 1.02], dtick=0.25)
+        y = panels.axis(range=[-0.02, 1.02], dtick=0.25)
         lines = _lines(steps, series, size, "%{y:.3f}")
         traces = (trace | {"showlegend": i == 0} for trace in lines)
-        add_panel(figure, i, x, y, traces, title=titles[i])
+        panels.add_panel(figure, i, x, y, traces, title=titles[i])
     return figure
 
 
@@ -98,7 +79,7 @@ def spread_chart(
     *,
     total_steps: int | None = None,
     width: int = 500,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """Spread (standard deviation) of the scores that enter the softmax, beside what theory says.
 
@@ -110,11 +91,11 @@ def spread_chart(
     now = [f"{name} {values[-1]:.2f}" for name, values in measured.items() if len(values)]
     alt = "Spread of the attention scores. " + ("Now: " + ", ".join(now) if now else "Nothing yet")
     figure = _figure(alt + ".", "spread", measured, steps, width, size)
-    x, y = _steps(steps, total_steps), axis("spread of the scores", rangemode="tozero")
-    add_panel(figure, 0, x, y, _lines(steps, measured, size, "%{y:.3f}"))
+    x, y = _steps(steps, total_steps), panels.axis("spread of the scores", rangemode="tozero")
+    panels.add_panel(figure, 0, x, y, _lines(steps, measured, size, "%{y:.3f}"))
     if theory is not None:
-        figure["data"].append(reference_line(theory, x["range"][1], size))
-        label = reference_label(f"theory {theory:.2f}", theory, size)
+        figure["data"].append(panels.reference_line(theory, x["range"][1], size))
+        label = panels.reference_label(f"theory {theory:.2f}", theory, size)
         figure["layout"]["annotations"] = [label]
         figure["layout"]["meta"]["alt"] += f" Theory says {theory:.2f} at the start."
     return figure
@@ -129,16 +110,16 @@ def _figure(
     size: Sizes,
 ) -> Figure:
     """Figure over the steps with a legend below it."""
-    figure = new_figure(alt, size._replace(height=HEIGHT), revision, hovermode="x unified")
-    figure["layout"] |= legend_below(names, width, size)
-    figure["layout"]["annotations"].append(step_label(size))
+    figure = panels.new_figure(alt, size._replace(height=HEIGHT), revision, hovermode="x unified")
+    figure["layout"] |= style.legend_below(names, width, size)
+    figure["layout"]["annotations"].append(panels.step_label(size))
     if not len(steps):
-        figure["layout"]["annotations"].append(note("no steps yet"))
+        figure["layout"]["annotations"].append(panels.note("no steps yet"))
     return figure
 
 
 def _steps(steps: Sequence[int], total_steps: int | None) -> dict[str, Any]:
-    return step_axis(max(total_steps or 0, *steps[-1:], 1))
+    return style.step_axis(max(total_steps or 0, *steps[-1:], 1))
 
 
 def _lines(
@@ -146,16 +127,16 @@ def _lines(
     series: Mapping[str, ArrayLike],
     size: Sizes,
     hover: str,
-    shown: Callable[[ArrayLike], np.ndarray] = finite,
+    shown: Callable[[ArrayLike], np.ndarray] = style.finite,
 ) -> list[dict[str, Any]]:
     """A line for each series, in its own colour; one step alone is a marker."""
     return [
-        line(
+        panels.line(
             steps,
             shown(values),
-            run_colour(i),
+            style.run_colour(i),
             size.line,
-            dash=dash(i // len(RUN_COLOURS)),
+            dash=style.dash(i // len(style.RUN_COLOURS)),
             name=name,
             hover=hover,
             mode="lines" if len(steps) > 1 else "markers",

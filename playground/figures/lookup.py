@@ -10,43 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from plotly.colors import sample_colorscale
 
+from playground.figures import panels, style
 from playground.figures.attention import STAGES, attention_map, attention_maps
-from playground.figures.panels import (
-    add_panel,
-    annotation,
-    at,
-    axis,
-    bars,
-    cell_axis,
-    colour_axis,
-    domains,
-    heatmap,
-    line,
-    new_figure,
-    panel_title,
-    points,
-    rectangle,
-    reference_label,
-)
-from playground.figures.style import (
-    CLEAR,
-    GRID,
-    HIDDEN,
-    LAPTOP,
-    MUTED,
-    SCORES_SCALE,
-    TEXT,
-    WEIGHTS_SCALE,
-    Figure,
-    Sizes,
-    escape,
-    finite,
-    margin,
-    nice_limit,
-    run_colour,
-)
+from playground.figures.style import Figure, Sizes
 
-CHOSEN = run_colour(1)  # frames the row of the query and the cell of the key
+CHOSEN = style.run_colour(1)  # frames the row of the query and the cell of the key
 PRINTED_COLUMNS = 8  # numbers are printed in the cells of matrices up to this width
 FEW_COLUMNS = 4  # with two digits up to this width
 MAP_END = 0.47  # share of the width that a map takes
@@ -69,7 +37,7 @@ UNDERLINED = (
 def weight_colour(weight: float) -> tuple[int, int, int]:
     """Red, green and blue of a weight from 0 to 1, as in the maps."""
     shown = min(max(weight, 0.0), 1.0)
-    (colour,) = sample_colorscale(WEIGHTS_SCALE, [shown], colortype="tuple")
+    (colour,) = sample_colorscale(style.WEIGHTS_SCALE, [shown], colortype="tuple")
     red, green, blue = (round(255 * part) for part in colour)
     return red, green, blue
 
@@ -94,11 +62,11 @@ def sentence_line(
     boxes = []
     for i, (word, weight, gone) in enumerate(zip(words, weights, hidden, strict=True)):
         colour = weight_colour(weight)
-        style = HIDDEN_WORD if gone else SEEN_WORD.format(colour, letters_on(colour))
+        look = HIDDEN_WORD if gone else SEEN_WORD.format(colour, letters_on(colour))
         boxes.append(
             '<span style="display: inline-block; text-align: center; margin: 0 0.12rem 0.1rem">'
             '<span style="display: block; padding: 0.05rem 0.5rem; border-radius: 0.4rem; '
-            f'font-size: 1.15rem; {style + UNDERLINED * (i == query)}">{html.escape(word)}</span>'
+            f'font-size: 1.15rem; {look + UNDERLINED * (i == query)}">{html.escape(word)}</span>'
             '<small style="font-variant-numeric: tabular-nums">'
             f"{'hidden' if gone else f'{weight:.2f}'}</small></span>"
         )
@@ -112,46 +80,46 @@ def sentence_line(
 
 
 def vectors_picture(
-    panels: Mapping[str, ArrayLike],
+    tables: Mapping[str, ArrayLike],
     words: Sequence[str],
     *,
     marks: Mapping[str, int],
     signs: Sequence[str] = (),
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """Matrices of one vector a word, side by side, on one scale of colours.
 
     Args:
-        panels: title -> [word, dimension].
+        tables: title -> [word, dimension].
         marks: title -> the row to frame.
         signs: what stands between the panels, "+" and "=".
     """
     gap = 0.04
-    matrices = {title: np.asarray(m, dtype=np.float64) for title, m in panels.items()}
-    limit = nice_limit(max(float(np.abs(m).max()) for m in matrices.values()))
+    matrices = {title: np.asarray(m, dtype=np.float64) for title, m in tables.items()}
+    limit = style.nice_limit(max(float(np.abs(m).max()) for m in matrices.values()))
     said = [
         f"{title}: {len(m)} words by {m.shape[1]} numbers, from {m.min():.2f} to {m.max():.2f}."
         for title, m in matrices.items()
     ]
     around, letters = _around(words, len(words), size)
-    figure = new_figure(
+    figure = panels.new_figure(
         " ".join(said),
         size,
-        f"vectors {' '.join(panels)}",
+        f"vectors {' '.join(tables)}",
         margin=around,
         coloraxis=_signed_colours(limit, size),
     )
     layout = figure["layout"]
     for i, ((title, matrix), across) in enumerate(
-        zip(matrices.items(), domains(len(panels), gap), strict=True)
+        zip(matrices.items(), panels.domains(len(tables), gap), strict=True)
     ):
         columns = matrix.shape[1]
         column = (across[1] - across[0]) * (WIDTH - around["l"]) / columns
-        add_panel(
+        panels.add_panel(
             figure,
             i,
             _dimensions(columns, size, domain=across),
-            cell_axis(words, letters, downwards=True, showticklabels=i == 0),
+            panels.cell_axis(words, letters, downwards=True, showticklabels=i == 0),
             [_matrix(matrix, title, min(letters, int(column / 2.8)))],
             title=title,
         )
@@ -161,7 +129,7 @@ def vectors_picture(
             sign, between = f"<b>{signs[i]}</b>", across[1] + gap / 2
             paper = {"xref": "paper", "yref": "paper"}
             layout["annotations"].append(
-                annotation(sign, between, 0.5, size=2 * size.font, **paper)
+                panels.annotation(sign, between, 0.5, size=2 * size.font, **paper)
             )
     return figure
 
@@ -170,11 +138,11 @@ def _dimensions(count: int, size: Sizes, **more: Any) -> dict[str, Any]:
     """Columns of numbers, counted from 1."""
     labels = [str(d + 1) for d in range(count)]
     title = {"text": "dimension", "standoff": 2, "font": {"size": size.small}}
-    return cell_axis(labels, size.small, title=title, dtick=1 if count <= 16 else 8, **more)
+    return panels.cell_axis(labels, size.small, title=title, dtick=1 if count <= 16 else 8, **more)
 
 
 def _matrix(matrix: np.ndarray, title: str, letters: int) -> dict[str, Any]:
-    trace = heatmap(np.round(matrix, 4), name=title, hover="%{y}<br><b>%{z:.4f}</b>")
+    trace = panels.heatmap(np.round(matrix, 4), name=title, hover="%{y}<br><b>%{z:.4f}</b>")
     if (columns := matrix.shape[1]) <= PRINTED_COLUMNS:
         digits = 2 if columns <= FEW_COLUMNS else 1
         trace |= {"texttemplate": f"%{{z:.{digits}f}}", "textfont": {"size": letters}}
@@ -205,7 +173,7 @@ def map_picture(
     hidden: ArrayLike,
     query: int,
     key: int,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """Left every query with every key, the chosen row and cell framed; right one row as bars.
 
@@ -222,7 +190,7 @@ def map_picture(
         f" Chosen: query “{words[query]}” (position {query}), "
         f"key “{words[key]}” (position {key}). {beside.heading}."
     )
-    around = layout["margin"] = margin(
+    around = layout["margin"] = style.margin(
         _label_room(words, size) + size.font,
         3 * size.font,
         2 * size.font + 4,
@@ -230,7 +198,7 @@ def map_picture(
     )
     layout["barmode"] = "overlay"
     # The stripes alone show what is hidden: a background would lie behind the bars as well.
-    layout["plot_bgcolor"] = CLEAR
+    layout["plot_bgcolor"] = style.CLEAR
     for free in ("scaleanchor", "constraintoward", "constrain"):  # words are wider than tall
         layout["xaxis"].pop(free, None)
         layout["yaxis"].pop(free)
@@ -252,15 +220,15 @@ def map_picture(
         _framed(-0.5, len(words) - 0.5, query, size.line),
         _framed(key - 0.5, key + 0.5, query, 2 * size.line),
     ]
-    layout["annotations"].append(panel_title(STAGES[stage]))
+    layout["annotations"].append(panels.panel_title(STAGES[stage]))
     if stage == "weights":
         layout["annotations"] += [
-            annotation(
+            panels.annotation(
                 f"Σ {total:.2f}",
                 len(words) - 0.5,
                 row,
                 size=size.small,
-                colour=TEXT if row == query else MUTED,
+                colour=style.TEXT if row == query else style.MUTED,
                 xanchor="left",
                 xshift=4,
             )
@@ -275,10 +243,10 @@ def _add_bars(figure: Figure, beside: Bars, from_zero: bool, letters: int) -> No
     every = [*beside.values, *(beside.before or ())]
     reach = max((abs(v) for v in every if math.isfinite(v)), default=0.0) or 1.0
     start = MAP_END + 0.07 + max(map(len, beside.labels)) * 0.56 * letters / WIDTH
-    add_panel(
+    panels.add_panel(
         figure,
         1,
-        axis(
+        panels.axis(
             domain=[min(max(start, 0.66), 0.85), 1],
             range=[0, 1.18] if from_zero else [-1.4 * reach, 1.4 * reach],
             showticklabels=False,
@@ -286,7 +254,7 @@ def _add_bars(figure: Figure, beside: Bars, from_zero: bool, letters: int) -> No
             zeroline=True,
             fixedrange=True,
         ),
-        cell_axis(beside.labels, letters, downwards=True, marked=beside.marked)
+        panels.cell_axis(beside.labels, letters, downwards=True, marked=beside.marked)
         | {"ticklabelstandoff": 6, "fixedrange": True},
         _bars(beside, letters),
         title=beside.heading,
@@ -294,26 +262,28 @@ def _add_bars(figure: Figure, beside: Bars, from_zero: bool, letters: int) -> No
 
 
 def _bars(beside: Bars, letters: int) -> list[dict[str, Any]]:
-    lines, edge = range(len(beside.values)), {"width": 1, "color": MUTED}
-    colour = finite(np.nan_to_num(np.array(beside.values, dtype=float)))
-    drawn = bars(
+    lines, edge = range(len(beside.values)), {"width": 1, "color": style.MUTED}
+    colour = style.finite(np.nan_to_num(np.array(beside.values, dtype=float)))
+    drawn = panels.bars(
         lines,
-        finite(beside.values),
-        TEXT,
+        style.finite(beside.values),
+        style.TEXT,
         across=True,
         name="bars",
         width=0.6 if beside.before is None else 0.45,
         marker={"color": colour, "coloraxis": "coloraxis", "line": edge},
-        text=[escape(text) for text in beside.texts],
+        text=[style.escape(text) for text in beside.texts],
         textfont={"size": letters},
         constraintext="none",
     )
     if beside.before is None:
         return [drawn]
-    outline = {"color": HIDDEN, "line": edge}
-    before = finite(beside.before)
+    outline = {"color": style.HIDDEN, "line": edge}
+    before = style.finite(beside.before)
     return [
-        bars(lines, before, HIDDEN, across=True, name="before", width=0.8, marker=outline),
+        panels.bars(
+            lines, before, style.HIDDEN, across=True, name="before", width=0.8, marker=outline
+        ),
         drawn,
     ]
 
@@ -332,7 +302,7 @@ def output_picture(
     at_z: Sequence[float],
     axes: tuple[str, str],
     outline: Sequence[int],
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """Left each value times its weight, and their sum z; right z among the values, seen flat.
 
@@ -349,14 +319,14 @@ def output_picture(
     parts = weights[:, None] * np.asarray(values, dtype=np.float64)
     parts[gone] = np.nan
     z, count = np.asarray(z, dtype=np.float64), len(words)
-    limit = nice_limit(float(np.nanmax(np.abs(np.vstack([parts, z])))))
+    limit = style.nice_limit(float(np.nanmax(np.abs(np.vstack([parts, z])))))
     shown = list(zip(weights, words, gone, strict=True))
     labels = [
-        f"v({escape(word)}): hidden" if g else f"{w:.2f} × v({escape(word)})"
+        f"v({style.escape(word)}): hidden" if g else f"{w:.2f} × v({style.escape(word)})"
         for w, word, g in shown
     ]
     around, letters = _around(labels, count + 1.5, size)
-    figure = new_figure(
+    figure = panels.new_figure(
         f"The output of the query is the sum of {count - int(gone.sum())} values times their "
         "weights: "
         + ", ".join(f"{w:.2f} {word}" for w, word, g in shown if not g)
@@ -365,21 +335,23 @@ def output_picture(
         "output",
         margin=around,
         coloraxis=_signed_colours(limit, size, x=MAP_END / 2),
-        coloraxis2={"colorscale": WEIGHTS_SCALE, "cmin": 0, "cmax": 1, "showscale": False},
+        coloraxis2={"colorscale": style.WEIGHTS_SCALE, "cmin": 0, "cmax": 1, "showscale": False},
         shapes=[
             *(
-                rectangle(-0.5, len(z) - 0.5, row - 0.5, row + 0.5, fillcolor=HIDDEN, layer="below")
+                panels.rectangle(
+                    -0.5, len(z) - 0.5, row - 0.5, row + 0.5, fillcolor=style.HIDDEN, layer="below"
+                )
                 for row in np.flatnonzero(gone).tolist()
             ),
             _framed(-0.5, len(z) - 0.5, count + 0.4, size.line),
         ],
     )
     parts_of_z = _matrix(parts, "weight × value", letters)
-    add_panel(
+    panels.add_panel(
         figure,
         0,
         _dimensions(len(z), size, domain=[0, MAP_END]),
-        axis(
+        panels.axis(
             range=[count + 1, -0.5],
             tickvals=[*range(count), count + 0.4],
             ticktext=[*labels, "<b>sum = z</b>"],
@@ -393,24 +365,24 @@ def output_picture(
         title="weight × value",
     )
     corners = [*outline, outline[0]]
-    hull = {"fill": "toself", "fillcolor": HIDDEN, "opacity": 0.7}
-    ends = finite(flat[corners, 0]), finite(flat[corners, 1])
-    add_panel(
+    hull = {"fill": "toself", "fillcolor": style.HIDDEN, "opacity": 0.7}
+    ends = style.finite(flat[corners, 0]), style.finite(flat[corners, 1])
+    panels.add_panel(
         figure,
         1,
         _flat_axis(flat[:, 0], axes[0], size, domain=[0.58, 1]),
         _flat_axis(flat[:, 1], axes[1], size),
         [
-            line(*ends, MUTED, size.thin, name="hull", **hull),
+            panels.line(*ends, style.MUTED, size.thin, name="hull", **hull),
             *_values(flat, weights, words, gone, size),
-            points(
+            panels.points(
                 [float(at_z[0])],
                 [float(at_z[1])],
                 {
                     "symbol": "diamond",
                     "size": 2 * size.marker,
                     "color": CHOSEN,
-                    "line": {"width": 1, "color": TEXT},
+                    "line": {"width": 1, "color": style.TEXT},
                 },
                 name="z",
                 hover="z: (%{x:.3f}, %{y:.3f})<extra></extra>",
@@ -434,7 +406,9 @@ def _values(
     def some(which: np.ndarray, marker: dict[str, Any], **more: Any) -> dict[str, Any]:
         labels = {"text": [names[i] for i in which], "textposition": "top center"}
         x, y = flat[which].T
-        return points(finite(x), finite(y), marker, mode="markers+text", **labels, **more)
+        return panels.points(
+            style.finite(x), style.finite(y), marker, mode="markers+text", **labels, **more
+        )
 
     seen, out = np.flatnonzero(~gone), np.flatnonzero(gone)
     traces = [
@@ -442,26 +416,26 @@ def _values(
             seen,
             {
                 "size": [7 * size.marker * math.sqrt(areas[i]) for i in seen],
-                "color": finite(weights[seen]),
+                "color": style.finite(weights[seen]),
                 "coloraxis": "coloraxis2",
                 "opacity": 0.9,
-                "line": {"width": 1, "color": TEXT},
+                "line": {"width": 1, "color": style.TEXT},
             },
             name="values",
             hover="v(%{customdata[0]}), weight %{customdata[1]:.3f}<extra></extra>",
-            customdata=[[escape(words[i]), float(weights[i])] for i in seen],
+            customdata=[[style.escape(words[i]), float(weights[i])] for i in seen],
             textfont={"size": size.small + 1},
         )
     ]
     if len(out):
-        cross = {"symbol": "x-thin-open", "size": size.marker + 2, "color": MUTED}
+        cross = {"symbol": "x-thin-open", "size": size.marker + 2, "color": style.MUTED}
         traces.append(
             some(
                 out,
                 cross | {"line": {"width": size.thin + 0.5}},
                 name="hidden",
                 hover="%{text}: hidden by the mask<extra></extra>",
-                textfont={"size": size.small, "color": MUTED},
+                textfont={"size": size.small, "color": style.MUTED},
             )
         )
     return traces
@@ -477,7 +451,7 @@ def _shared_names(flat: np.ndarray, words: Sequence[str], gone: np.ndarray) -> l
             for j in range(i + 1)
             if gone[j] == gone[i] and np.abs(flat[j] - flat[i]).max() <= near
         )
-        names[first] += (" + " if names[first] else "") + escape(word)
+        names[first] += (" + " if names[first] else "") + style.escape(word)
     return names
 
 
@@ -485,7 +459,7 @@ def _flat_axis(values: np.ndarray, title: str, size: Sizes, **more: Any) -> dict
     low, high = float(values.min()), float(values.max())
     room = 0.22 * (high - low) or 1.0
     ends = [low - room, high + room]
-    return axis(title, size, range=ends, showticklabels=bool(title), **more)
+    return panels.axis(title, size, range=ends, showticklabels=bool(title), **more)
 
 
 # --- a dictionary by hand -------------------------------------------------------------------
@@ -501,7 +475,7 @@ def dictionary_picture(
     length: float,
     result: float,
     mean: float,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """Left the keys and the query as arrows, in the middle the weights, right what comes out.
 
@@ -512,28 +486,30 @@ def dictionary_picture(
         angle, length: of the query; one longer than the picture is cut off and says so.
     """
     size, even, places = size, 1 / len(names), range(len(names))
-    colours = [run_colour(i) for i in places]
-    figure = new_figure(
+    colours = [style.run_colour(i) for i in places]
+    figure = panels.new_figure(
         f"A query at {angle:g}° of length {length:g}. Weights: "
         + ", ".join(f"{name} {w:.2f}" for name, w in zip(names, weights, strict=True))
         + f". Result {result:.2f}; the mean of all values is {mean:.2f}.",
         size,
         f"dictionary {len(names)}",
-        margin=margin(8, 12, 2 * size.font + 4, 3 * size.font),
+        margin=style.margin(8, 12, 2 * size.font + 4, 3 * size.font),
     )
     drawn = min(length, 1.35)
     reach = {"range": [-1.65, 1.65], "visible": False, "fixedrange": True}
-    x = axis(domain=[0, 0.3], **reach)
-    add_panel(figure, 0, x, axis(scaleanchor="x", **reach), title="keys and query")
-    add_panel(
+    x = panels.axis(domain=[0, 0.3], **reach)
+    panels.add_panel(figure, 0, x, panels.axis(scaleanchor="x", **reach), title="keys and query")
+    panels.add_panel(
         figure,
         1,
-        cell_axis(names, size.font, domain=[0.37, 0.64], range=None, fixedrange=True),
-        axis(size=size, range=[0, 1.12], tickvals=[0, 0.5, 1], showgrid=True, fixedrange=True),
+        panels.cell_axis(names, size.font, domain=[0.37, 0.64], range=None, fixedrange=True),
+        panels.axis(
+            size=size, range=[0, 1.12], tickvals=[0, 0.5, 1], showgrid=True, fixedrange=True
+        ),
         [
-            bars(
+            panels.bars(
                 places,
-                finite(weights),
+                style.finite(weights),
                 colours,
                 name="weights",
                 hover="weight %{y:.4f}<extra></extra>",
@@ -544,59 +520,61 @@ def dictionary_picture(
         title="weights",
     )
     areas = [6 * size.marker * math.sqrt(max(w, LEAST_AREA)) for w in weights]
-    add_panel(
+    panels.add_panel(
         figure,
         2,
-        axis(domain=[0.72, 1], range=[-0.6, 1.2], visible=False, fixedrange=True),
-        axis(size=size, range=[0, 1.15 * max(*values, mean)], fixedrange=True),
+        panels.axis(domain=[0.72, 1], range=[-0.6, 1.2], visible=False, fixedrange=True),
+        panels.axis(size=size, range=[0, 1.15 * max(*values, mean)], fixedrange=True),
         [
-            points(
+            panels.points(
                 [0] * len(names),
-                finite(values),
+                style.finite(values),
                 {"color": colours, "size": areas},
                 name="values",
                 hover="%{text}<extra></extra>",
                 mode="markers+text",
-                text=[f"{escape(name)} {v:g}" for name, v in zip(names, values, strict=True)],
+                text=[f"{style.escape(name)} {v:g}" for name, v in zip(names, values, strict=True)],
                 textposition="middle left",
                 textfont={"size": size.font},
             ),
-            line(
+            panels.line(
                 [0, 0.62],
                 [result, result],
-                TEXT,
+                style.TEXT,
                 size.line,
                 name="result",
                 mode="lines+markers+text",
                 text=["", f"<b>{result:.2f}</b>"],
                 textposition="middle right",
-                textfont={"size": size.font + 6, "color": TEXT},
-                marker={"symbol": "diamond", "size": 1.4 * size.marker, "color": TEXT},
+                textfont={"size": size.font + 6, "color": style.TEXT},
+                marker={"symbol": "diamond", "size": 1.4 * size.marker, "color": style.TEXT},
             ),
         ],
         title="value",
     )
     layout = figure["layout"]
-    circle = {"color": GRID, "width": size.thin}
-    layout["shapes"].append(rectangle(-1, 1, -1, 1, circle, type="circle"))
+    circle = {"color": style.GRID, "width": size.thin}
+    layout["shapes"].append(panels.rectangle(-1, 1, -1, 1, circle, type="circle"))
     width = size.line * (2.5 if drawn > 0.6 else 1)
-    layout["annotations"] += _arrow(angle, drawn, TEXT, "<b>query</b>", size, width)
+    layout["annotations"] += _arrow(angle, drawn, style.TEXT, "<b>query</b>", size, width)
     for degrees, colour, name in zip(angles, colours, names, strict=True):
         apart = (degrees - angle + 180) % 360 - 180
         aside = math.copysign(18, apart) if abs(apart) < 18 and drawn > 0.8 else 0
-        text = f"<b>{escape(name)}</b>"
+        text = f"<b>{style.escape(name)}</b>"
         layout["annotations"] += _arrow(degrees, 1.0, colour, text, size, size.line + 1, aside)
     tag = f"length of the query {length:g}" + (", drawn shorter" if drawn < length else "")
     below = {"xref": "x domain", "yref": "paper", "yanchor": "top"}
-    layout["annotations"].append(annotation(tag, 0.5, 0, size=size.small, colour=MUTED, **below))
-    dashed = {"color": MUTED, "width": size.thin, "dash": "longdash"}
+    layout["annotations"].append(
+        panels.annotation(tag, 0.5, 0, size=size.small, colour=style.MUTED, **below)
+    )
+    dashed = {"color": style.MUTED, "width": size.thin, "dash": "longdash"}
     for panel, level, text, side in (
         (1, even, "even", "bottom"),
         (2, mean, f"mean {mean:.2f}", "bottom" if result <= mean else "top"),
     ):
-        across = at(panel) | {"xref": f"{at(panel)['xref']} domain"}
-        label = reference_label(text, level, size, side=side)
-        layout["shapes"].append(rectangle(0, 1, level, level, dashed, type="line", **across))
+        across = panels.at(panel) | {"xref": f"{panels.at(panel)['xref']} domain"}
+        label = panels.reference_label(text, level, size, side=side)
+        layout["shapes"].append(panels.rectangle(0, 1, level, level, dashed, type="line", **across))
         layout["annotations"].append(label | {"x": 1, "yshift": 0} | across)
     return figure
 
@@ -614,7 +592,7 @@ def _arrow(
     angle, beside = math.radians(degrees), math.radians(degrees + aside)
     beyond = length + 0.22
     return [
-        annotation(
+        panels.annotation(
             "",
             length * math.cos(angle),
             length * math.sin(angle),
@@ -628,7 +606,9 @@ def _arrow(
             arrowwidth=width,
             arrowcolor=colour,
         ),
-        annotation(text, beyond * math.cos(beside), beyond * math.sin(beside), colour=colour),
+        panels.annotation(
+            text, beyond * math.cos(beside), beyond * math.sin(beside), colour=colour
+        ),
     ]
 
 
@@ -642,7 +622,7 @@ def found_picture(
     hidden: ArrayLike,
     *,
     value: int,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """Attention of trained models on one question: the row that asks, and the value to be found.
 
@@ -674,12 +654,12 @@ def found_picture(
 
 
 def _signed_colours(limit: float, size: Sizes, **bar: Any) -> dict[str, Any]:
-    return colour_axis(SCORES_SCALE, -limit, limit, "", size, dtick=limit / 2, **bar)
+    return panels.colour_axis(style.SCORES_SCALE, -limit, limit, "", size, dtick=limit / 2, **bar)
 
 
 def _around(labels: Sequence[str], rows: float, size: Sizes) -> tuple[dict[str, int], int]:
     """Margins of a figure with these labels on its left, and the size of the letters there."""
-    made = margin(_label_room(labels, size), 12, 2 * size.font + 4, 2 * size.small + 50)
+    made = style.margin(_label_room(labels, size), 12, 2 * size.font + 4, 2 * size.small + 50)
     return made, _fitting(size.height - made["t"] - made["b"], rows, size)
 
 
@@ -696,4 +676,4 @@ def _label_room(labels: Sequence[str], size: Sizes) -> int:
 def _framed(left: float, right: float, row: float, width: float, panel: int = 0) -> dict[str, Any]:
     """A frame around what is chosen in a row."""
     ink = {"color": CHOSEN, "width": width}
-    return rectangle(left, right, row - 0.5, row + 0.5, ink, **at(panel))
+    return panels.rectangle(left, right, row - 0.5, row + 0.5, ink, **panels.at(panel))

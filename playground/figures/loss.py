@@ -9,29 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from playground.figures.panels import (
-    add_panel,
-    annotation,
-    axis,
-    line,
-    new_figure,
-    note,
-    reference_label,
-    reference_line,
-    step_label,
-    upright,
-)
-from playground.figures.style import (
-    LAPTOP,
-    TEXT,
-    Figure,
-    Sizes,
-    escape,
-    finite,
-    legend_below,
-    run_colour,
-    step_axis,
-)
+from playground.figures import panels, style
+from playground.figures.style import Figure, Sizes
 
 SMOOTHING = 0.9
 MAX_POINTS = 1200
@@ -85,7 +64,7 @@ def loss_chart(
     show_lr: bool = False,
     total_steps: int | None = None,
     width: int = 500,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """Loss over the steps, in nats per scored token.
 
@@ -117,16 +96,16 @@ def loss_chart(
             groups.setdefault(trace["legendgroup"], []).append(trace["name"])
 
     alt = _alt(curves, chance, floor, marks)
-    figure = new_figure(alt, size, f"loss {log}", hovermode="x unified")
+    figure = panels.new_figure(alt, size, f"loss {log}", hovermode="x unified")
     layout = figure["layout"]
-    layout |= legend_below(groups.values(), width, size)
-    traces += [reference_line(value, end, size) for _, value in lines]
+    layout |= style.legend_below(groups.values(), width, size)
+    traces += [panels.reference_line(value, end, size) for _, value in lines]
     scale = {"type": "log", "dtick": "D2"} if log else {"rangemode": "tozero"}
-    add_panel(figure, 0, step_axis(end), axis("loss (nats)", **scale))
+    panels.add_panel(figure, 0, style.step_axis(end), panels.axis("loss (nats)", **scale))
     figure["data"] += traces
-    layout["shapes"] += [upright(step, size.thin, colour=TEXT) for step, _ in marks]
+    layout["shapes"] += [panels.upright(step, size.thin, colour=style.TEXT) for step, _ in marks]
     layout["annotations"] += [
-        step_label(size),
+        panels.step_label(size),
         *(_level_label(name, value, log, size) for name, value in labelled),
         *(_mark_label(i, step, text, end, size) for i, (step, text) in enumerate(marks)),
     ]
@@ -134,7 +113,7 @@ def loss_chart(
         layout["margin"]["t"] = MARK_ROWS * (size.small + 6)
     if show_lr:
         layout["margin"]["r"] = 5 * size.font
-        layout["yaxis2"] = axis(
+        layout["yaxis2"] = panels.axis(
             "learning rate",
             overlaying="y",
             side="right",
@@ -144,7 +123,7 @@ def loss_chart(
             tickformat=".2~e",
         )
     if not any(len(curve.loss) for curve in curves):
-        layout["annotations"].append(note("press Play: the loss appears here"))
+        layout["annotations"].append(panels.note("press Play: the loss appears here"))
     return figure
 
 
@@ -154,12 +133,12 @@ def _curve_traces(curve: Curve, alone: bool, show_lr: bool, size: Sizes) -> list
     steps, smoothed = [curve.steps[i] for i in shown], smooth(curve.loss)
     opacity = 0.45 if curve.ghost else 1
 
-    def trace(kind: str, x: Sequence, y: Sequence, width: float, **style: Any) -> dict[str, Any]:
+    def trace(kind: str, x: Sequence, y: Sequence, width: float, **more: Any) -> dict[str, Any]:
         name = kind if alone and not curve.ghost else f"{curve.label}, {kind}"
         values = {"name": name, "opacity": opacity, "hover": "%{y:.4f}"}
         own = {"uid": uid(curve, kind), "legendgroup": f"{curve.label} {curve.colour_index}"}
-        colour = run_colour(curve.colour_index)
-        return line(x, finite(y), colour, width, **own, **(values | style))
+        colour = style.run_colour(curve.colour_index)
+        return panels.line(x, style.finite(y), colour, width, **own, **(values | more))
 
     traces = [
         trace(
@@ -194,7 +173,7 @@ def _curve_traces(curve: Curve, alone: bool, show_lr: bool, size: Sizes) -> list
     if show_lr and len(curve.lr) and not curve.ghost:
         rates = [curve.lr[i] for i in shown]
         rate = trace("learning rate", steps, rates, size.thin, dash="dot", hover="%{y:.3e}")
-        rate["line"]["color"] = TEXT
+        rate["line"]["color"] = style.TEXT
         traces.append(rate | {"yaxis": "y2"})
     return traces
 
@@ -241,14 +220,14 @@ def reference_levels(
 def _level_label(name: str, value: float, log: bool, size: Sizes) -> dict[str, Any]:
     """Below the line of the blind guess, which is close to the uniform guess; else above."""
     side = "top" if name == "blind guess" else "bottom"
-    return reference_label(f"{name} {value:.3f}", value, size, side=side, log=log)
+    return panels.reference_label(f"{name} {value:.3f}", value, size, side=side, log=log)
 
 
 def _mark_label(index: int, step: int, text: str, end: int, size: Sizes) -> dict[str, Any]:
     """What changed, above the plot, in one of three rows so that neighbours stay apart."""
     left = step < 0.6 * end
-    return annotation(
-        escape(text),
+    return panels.annotation(
+        style.escape(text),
         step,
         1,
         size=size.small,
@@ -268,7 +247,7 @@ def _alt(
 ) -> str:
     parts = []
     for curve in curves:
-        losses = finite(curve.loss)
+        losses = style.finite(curve.loss)
         losses = losses[np.isfinite(losses)]
         if losses.size:
             part = (

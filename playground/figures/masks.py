@@ -6,48 +6,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from playground.figures import panels, style
 from playground.figures.attention import hatch
-from playground.figures.panels import (
-    add_panel,
-    annotation,
-    at,
-    axis,
-    cell_axis,
-    colour_axis,
-    domains,
-    heatmap,
-    line,
-    new_figure,
-    points,
-    rectangle,
-    ring,
-)
-from playground.figures.style import (
-    HIDDEN,
-    LAPTOP,
-    MUTED,
-    RUN_COLOURS,
-    SCORES_SCALE,
-    TEXT,
-    WEIGHTS_SCALE,
-    Figure,
-    Sizes,
-    dash,
-    escape,
-    finite,
-    legend_below,
-    margin,
-    nice_limit,
-    run_colour,
-)
+from playground.figures.style import Figure, Sizes
 
 # Not the scale of the weights: a gradient is no share of anything.
 REACH_SCALE = "Cividis"
 DECADES = 3  # of gradients that are told apart by colour
-EDITED = RUN_COLOURS[1]
-FORWARD = RUN_COLOURS[0]
+EDITED = style.RUN_COLOURS[1]
+FORWARD = style.RUN_COLOURS[0]
 # From the page itself to orange: how much is wrong.
-WRONG_SCALE = [[0.0, "rgba(213,94,0,0.05)"], [1.0, RUN_COLOURS[1]]]
+WRONG_SCALE = [[0.0, "rgba(213,94,0,0.05)"], [1.0, style.RUN_COLOURS[1]]]
 MASK_TRACE, REACH_TRACE = 0, 1  # numbers of the two maps that take clicks
 MASKED_BELOW = -1e4  # what a mask pushes out of sight: no score comes near it
 
@@ -60,7 +29,7 @@ def mask_picture(
     edited: Sequence[tuple[int, int]] = (),
     output: int,
     key: int | None = None,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """Left the mask, in the middle what reaches what, right the ways into one output.
 
@@ -77,12 +46,12 @@ def mask_picture(
     """
     seen, gradient = np.asarray(seen, dtype=bool), np.asarray(gradient, dtype=np.float64)
     size, count, reached = size, len(tokens), gradient[0] > 0
-    figure = new_figure(
+    figure = panels.new_figure(
         _mask_alt(seen, reached, edited, output),
         size,
         f"mask {count}",
-        margin=margin(3 * size.font, 8, 2 * size.font, 4.2 * size.small + 24),
-        coloraxis=colour_axis(
+        margin=style.margin(3 * size.font, 8, 2 * size.font, 4.2 * size.small + 24),
+        coloraxis=panels.colour_axis(
             REACH_SCALE,
             -DECADES,
             0,
@@ -105,17 +74,17 @@ def mask_picture(
             "measured: does input reach output?",
         ),
     ):
-        square = {"scaleanchor": at(panel)["xref"], "constraintoward": "top"}
+        square = {"scaleanchor": panels.at(panel)["xref"], "constraintoward": "top"}
         down = _token_axis(tokens, y, size, downwards=True, **square)
         down["title"]["standoff"] = 4
         across = _token_axis(tokens, x, size, domain=[0.35 * panel, 0.35 * panel + 0.29])
-        add_panel(figure, panel, across, down, traces, title=title)
+        panels.add_panel(figure, panel, across, down, traces, title=title)
     levels = len(gradient)
-    add_panel(
+    panels.add_panel(
         figure,
         2,
         _token_axis(tokens, "place", size, domain=[0.71, 1]),
-        axis(
+        panels.axis(
             size=size,
             range=[-0.5, levels - 0.5],
             tickvals=list(range(levels)),
@@ -128,11 +97,15 @@ def mask_picture(
     )
     ends = (-0.5, count - 0.5)
     grounds = [
-        rectangle(*ends, *ends, fillcolor=HIDDEN, layer="below", **at(panel)) for panel in (0, 1)
+        panels.rectangle(*ends, *ends, fillcolor=style.HIDDEN, layer="below", **panels.at(panel))
+        for panel in (0, 1)
     ]
     frames = [_around(cell, {"color": EDITED, "width": size.line}) for cell in edited]
-    thick, dotted = {"color": TEXT, "width": size.line}, {"color": TEXT, "width": size.thin}
-    frames.append(rectangle(*ends, output - 0.5, output + 0.5, thick, **at(1)))
+    thick, dotted = (
+        {"color": style.TEXT, "width": size.line},
+        {"color": style.TEXT, "width": size.thin},
+    )
+    frames.append(panels.rectangle(*ends, output - 0.5, output + 0.5, thick, **panels.at(1)))
     if key is not None:
         frames.append(_around((output, key), dotted | {"dash": "dot"}))
     figure["layout"]["shapes"] = grounds + frames
@@ -141,22 +114,24 @@ def mask_picture(
 
 def _token_axis(tokens: Sequence[str], title: str, size: Sizes, **more: Any) -> dict[str, Any]:
     """Axis with a token at each cell."""
-    return cell_axis(tokens, size.small, constrain="domain", **more) | axis(title, size)
+    return panels.cell_axis(tokens, size.small, constrain="domain", **more) | panels.axis(
+        title, size
+    )
 
 
 def _around(cell: tuple[int, int], stroke: dict[str, Any]) -> dict[str, Any]:
     """Frame around a cell (query, key) of the mask."""
     query, key = cell
-    return rectangle(key - 0.46, key + 0.46, query - 0.46, query + 0.46, stroke)
+    return panels.rectangle(key - 0.46, key + 0.46, query - 0.46, query + 0.46, stroke)
 
 
 def _mask_map(seen: np.ndarray, edited: Sequence[tuple[int, int]]) -> dict[str, Any]:
     words = np.where(seen, "the mask adds 0: visible", "the mask adds −∞: hidden").astype(object)
     for query, key in edited:
         words[query, key] += ", by hand"
-    return heatmap(
+    return panels.heatmap(
         np.where(seen, 1.0, np.nan),
-        colours=([[0, run_colour(0)], [1, run_colour(0)]], 0, 1),
+        colours=([[0, style.run_colour(0)], [1, style.run_colour(0)]], 0, 1),
         name="mask",
         text=words.tolist(),
         hover="query %{y:d} “%{y}”<br>key %{x:d} “%{x}”<br><b>%{text}</b><br>click to change it"
@@ -165,7 +140,7 @@ def _mask_map(seen: np.ndarray, edited: Sequence[tuple[int, int]]) -> dict[str, 
 
 
 def _reach_map(gradient: np.ndarray) -> dict[str, Any]:
-    return heatmap(
+    return panels.heatmap(
         _shares(gradient),
         name="reach",
         customdata=np.round(gradient, 6).tolist(),
@@ -179,7 +154,7 @@ def _answers(reached: np.ndarray, size: Sizes) -> dict[str, Any]:
     leaks = [i for i in range(len(reached) - 1) if reached[i, i + 1]]
     stroke = {"width": size.line}
     marker = {"symbol": "circle-open", "color": EDITED, "size": size.marker + 4, "line": stroke}
-    return points([i + 1 for i in leaks], leaks, marker, name="the answer")
+    return panels.points([i + 1 for i in leaks], leaks, marker, name="the answer")
 
 
 def _ways(seen: np.ndarray, gradient: np.ndarray, size: Sizes) -> list[dict[str, Any]]:
@@ -192,24 +167,24 @@ def _ways(seen: np.ndarray, gradient: np.ndarray, size: Sizes) -> list[dict[str,
     level, place = np.indices(gradient.shape)
     some = gradient > 0
     shares = np.stack([_shares(row) for row in gradient])
-    hollow = {"symbol": "circle-open", "size": size.marker, "color": MUTED}
+    hollow = {"symbol": "circle-open", "size": size.marker, "color": style.MUTED}
     filled = {
         "size": size.marker + 5,
         "color": shares[some].tolist(),
         "coloraxis": "coloraxis",
-        "line": {"width": 1, "color": TEXT},
+        "line": {"width": 1, "color": style.TEXT},
     }
     return [
-        line(*_strokes(looks), MUTED, size.thin, name="attention"),
-        line(*_strokes(stays), FORWARD, size.line, name="the way around"),
-        points(
+        panels.line(*_strokes(looks), style.MUTED, size.thin, name="attention"),
+        panels.line(*_strokes(stays), FORWARD, size.line, name="the way around"),
+        panels.points(
             place[~some].tolist(),
             level[~some].tolist(),
             hollow,
             name="nothing gets through",
             hover="place %{x:d}: gradient exactly 0<extra></extra>",
         ),
-        points(
+        panels.points(
             place[some].tolist(),
             level[some].tolist(),
             filled,
@@ -253,7 +228,7 @@ def row_picture(
     tokens: Sequence[str],
     *,
     query: int,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """One query's row of the formula, a line for each step, numbers printed.
 
@@ -265,21 +240,23 @@ def row_picture(
     said = "; ".join(
         f"{title}: {', '.join(_number(v) for v in np.asarray(values))}" for title, values, _ in rows
     )
-    figure = new_figure(
+    figure = panels.new_figure(
         f"Query {query}. {said}.",
         size,
         f"row {count}",
-        margin=margin(11 * size.font, 8, 4, 2 * size.font),
-        plot_bgcolor=HIDDEN,
+        margin=style.margin(11 * size.font, 8, 4, 2 * size.font),
+        plot_bgcolor=style.HIDDEN,
     )
-    for i, domain in enumerate(domains(len(rows), gap=0.05)[::-1]):
+    for i, domain in enumerate(panels.domains(len(rows), gap=0.05)[::-1]):
         title, values, kind = rows[i]
         values = np.asarray(values, dtype=np.float64)
         hidden = values < MASKED_BELOW
-        limit = nice_limit(float(np.abs(values[~hidden]).max(initial=0.0)))
-        cells = heatmap(
+        limit = style.nice_limit(float(np.abs(values[~hidden]).max(initial=0.0)))
+        cells = panels.heatmap(
             [np.where(hidden, np.nan, values).tolist()],
-            colours=(WEIGHTS_SCALE, 0, 1) if kind == "weights" else (SCORES_SCALE, -limit, limit),
+            colours=(style.WEIGHTS_SCALE, 0, 1)
+            if kind == "weights"
+            else (style.SCORES_SCALE, -limit, limit),
             name=title,
             hover="key %{x:d}: %{text}<extra></extra>",
             hoverongaps=False,
@@ -287,12 +264,12 @@ def row_picture(
             texttemplate="%{text}",
             textfont={"size": size.font},
         )
-        across = cell_axis(tokens, size.font, showticklabels=i == len(rows) - 1)
-        down = cell_axis([title], size.font, domain=domain, fixedrange=True)
-        add_panel(figure, i, across, down, [cells])
+        across = panels.cell_axis(tokens, size.font, showticklabels=i == len(rows) - 1)
+        down = panels.cell_axis([title], size.font, domain=domain, fixedrange=True)
+        panels.add_panel(figure, i, across, down, [cells])
         # No colour fits what the mask adds.
         figure["layout"]["annotations"] += [
-            annotation("−∞", key, 0, colour=MUTED, **at(i))
+            panels.annotation("−∞", key, 0, colour=style.MUTED, **panels.at(i))
             for key in np.flatnonzero(hidden).tolist()
         ]
     return figure
@@ -314,7 +291,7 @@ def window_chart(
     *,
     chosen: tuple[int, int] | None = None,
     width: int = 620,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """How many tokens reach one output, over the window, a line for each number of blocks.
 
@@ -326,11 +303,11 @@ def window_chart(
     size, counts, rule = size, np.asarray(measured), "n·(w − 1) + 1"
     names = [f"{n + 1} block{'s' * (n > 0)}" for n in range(counts.shape[1])]
     ends = ", ".join(f"{name} {row[-1]}" for name, row in zip(names, counts.T, strict=True))
-    figure = new_figure(
+    figure = panels.new_figure(
         f"Tokens that reach the last of {most} outputs; at a window of {windows[-1]}: {ends}.",
         size,
         "window",
-        **legend_below((*names, rule), width, size),
+        **style.legend_below((*names, rule), width, size),
     )
     layout = figure["layout"]
     layout["margin"] |= {"b": layout["margin"]["b"] + 2 * size.font, "l": 4 * size.font}
@@ -338,13 +315,15 @@ def window_chart(
     for n, name in enumerate(names):
         theory = [min((n + 1) * (w - 1) + 1, most) for w in windows]
         traces += [
-            line(windows, theory, MUTED, size.thin, dash="dot", name=rule, showlegend=n == 0),
-            line(
+            panels.line(
+                windows, theory, style.MUTED, size.thin, dash="dot", name=rule, showlegend=n == 0
+            ),
+            panels.line(
                 windows,
                 counts[:, n].tolist(),
-                run_colour(n),
+                style.run_colour(n),
                 size.line,
-                dash=dash(n),
+                dash=style.dash(n),
                 name=name,
                 hover=f"window %{{x}}: %{{y}} tokens<extra>{name}</extra>",
                 mode="lines+markers",
@@ -353,12 +332,12 @@ def window_chart(
         ]
     if chosen is not None:
         w, n = chosen
-        traces.append(ring(w, int(counts[list(windows).index(w), n - 1]), size))
-    add_panel(
+        traces.append(panels.ring(w, int(counts[list(windows).index(w), n - 1]), size))
+    panels.add_panel(
         figure,
         0,
-        axis("window w", tickvals=list(windows)),
-        axis("tokens that reach it", range=[0, most + 0.8], fixedrange=True),
+        panels.axis("window w", tickvals=list(windows)),
+        panels.axis("tokens that reach it", range=[0, most + 0.8], fixedrange=True),
         traces,
     )
     return figure
@@ -367,7 +346,7 @@ def window_chart(
 def padded_picture(
     parts: Sequence[tuple[str, Sequence[Sequence[str]], ArrayLike]],
     *,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """Padded batches against their sequences alone: a map for each, two in a row.
 
@@ -376,44 +355,44 @@ def padded_picture(
             logit, nan at padding).
     """
     tables = [np.asarray(values, dtype=np.float64) for *_, values in parts]
-    limit = nice_limit(max((float(np.nanmax(table)) for table in tables), default=0.0))
+    limit = style.nice_limit(max((float(np.nanmax(table)) for table in tables), default=0.0))
     titles = [f"{title}: {largest(values)}" for title, _, values in parts]
-    figure = new_figure(
+    figure = panels.new_figure(
         f"Largest difference of a logit. {'; '.join(titles)}.",
         size,
         "padded",
-        margin=margin(5 * size.font, 8, 2 * size.font, 8),
+        margin=style.margin(5 * size.font, 8, 2 * size.font, 8),
     )
-    down = domains(-(-len(parts) // 2), gap=0.24)[::-1]
+    down = panels.domains(-(-len(parts) // 2), gap=0.24)[::-1]
     for i, ((name, tokens, _), table) in enumerate(zip(parts, tables, strict=True)):
         row, column = divmod(i, 2)
         sequences, places = table.shape
         printed = {
-            "text": [[escape(token) for token in tokens_of_row] for tokens_of_row in tokens],
+            "text": [[style.escape(token) for token in tokens_of_row] for tokens_of_row in tokens],
             "texttemplate": "%{text}",
-            "textfont": {"size": size.font, "color": TEXT},
+            "textfont": {"size": size.font, "color": style.TEXT},
             "hoverongaps": False,
         }
-        values = heatmap(
-            finite(table),
+        values = panels.heatmap(
+            style.finite(table),
             colours=(WRONG_SCALE, 0, limit),
             name=name,
             hover="%{y}, place %{x}, “%{text}”: %{z:.2g}<extra></extra>",
             **printed,
         )
-        padding = heatmap(
+        padding = panels.heatmap(
             np.where(np.isnan(table), 1.0, np.nan),
-            colours=([[0, HIDDEN], [1, HIDDEN]], 0, 1),
+            colours=([[0, style.HIDDEN], [1, style.HIDDEN]], 0, 1),
             name="padding",
             hover="padding<extra></extra>",
             **printed,
         )
-        across = axis(
+        across = panels.axis(
             domain=[0.52 * column, 0.52 * column + 0.48],
             range=[-0.5, places - 0.5],
             visible=False,
         )
-        rows = cell_axis(
+        rows = panels.cell_axis(
             [f"row {n + 1}" for n in range(sequences)],
             size.font,
             downwards=True,
@@ -421,7 +400,7 @@ def padded_picture(
             showticklabels=column == 0,
             fixedrange=True,
         )
-        add_panel(figure, i, across, rows, [values, padding], title=titles[i])
+        panels.add_panel(figure, i, across, rows, [values, padding], title=titles[i])
     return figure
 
 

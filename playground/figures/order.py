@@ -8,37 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from playground.figures.panels import (
-    add_panel,
-    annotation,
-    axis,
-    bars,
-    cell_axis,
-    empty_figure,
-    heatmap,
-    line,
-    new_figure,
-    panel_title,
-    rectangle,
-    upright,
-)
-from playground.figures.style import (
-    GRID,
-    LAPTOP,
-    MUTED,
-    SCORES_SCALE,
-    TEXT,
-    Figure,
-    Sizes,
-    dash,
-    escape,
-    finite,
-    legend_below,
-    margin,
-    nice_limit,
-    run_colour,
-    scientific,
-)
+from playground.figures import panels, style
+from playground.figures.style import Figure, Sizes
 
 LEAST = 1e-17  # the left end of the bars: below what float64 can round away
 NARROW, WIDE = 400, 800  # pixels that the bars and the losses will about have
@@ -66,7 +37,7 @@ def order_picture(
     fit_axis: str,
     columns: tuple[int, int] | None = None,
     alt: str = "",
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """A scheme as a table, as waves, and as what it makes of a distance.
 
@@ -81,33 +52,37 @@ def order_picture(
     """
     values = np.asarray(matrix, dtype=np.float64)
     rows, count = values.shape
-    limit = nice_limit(float(np.abs(values).max()))
-    figure = new_figure(
+    limit = style.nice_limit(float(np.abs(values).max()))
+    figure = panels.new_figure(
         alt,
         size,
         "order",
-        margin=margin(4 * size.font, 12, 2 * size.font + 4, 3.6 * size.font),
+        margin=style.margin(4 * size.font, 12, 2 * size.font + 4, 3.6 * size.font),
     )
     hover = f"{axes[1]} %{{y}}, {axes[0]} %{{x}}: <b>%{{z:.3f}}</b><extra></extra>"
     cells = {"showgrid": False, "nticks": 6}
-    add_panel(
+    panels.add_panel(
         figure,
         0,
         _titled(axes[0], size, domain=[0, 0.29], range=[-0.5, count - 0.5], **cells),
         _titled(axes[1], size, range=[rows - 0.5, -0.5], **cells),
-        [heatmap(np.round(values, 4), colours=(SCORES_SCALE, -limit, limit), gap=0, hover=hover)],
+        [
+            panels.heatmap(
+                np.round(values, 4), colours=(style.SCORES_SCALE, -limit, limit), gap=0, hover=hover
+            )
+        ],
         title=titles[0],
     )
     if columns is not None:
-        edges, ink = (columns[0] - 0.5, columns[1] + 0.5), {"color": TEXT, "width": size.line}
-        figure["layout"]["shapes"].append(rectangle(*edges, 0, 1, ink, yref="y domain"))
-    level = {"zeroline": True, "zerolinecolor": GRID, "nticks": 5, "fixedrange": True}
+        edges, ink = (columns[0] - 0.5, columns[1] + 0.5), {"color": style.TEXT, "width": size.line}
+        figure["layout"]["shapes"].append(panels.rectangle(*edges, 0, 1, ink, yref="y domain"))
+    level = {"zeroline": True, "zerolinecolor": style.GRID, "nticks": 5, "fixedrange": True}
     for panel, domain, lines, along, up in (
-        (1, [0.38, 0.66], waves, "position", axis(**level)),
+        (1, [0.38, 0.66], waves, "position", panels.axis(**level)),
         (2, [0.74, 1], fits, "distance", _titled(fit_axis, size, range=_range(fits), **level)),
     ):
         last = max(len(each.y) for each in lines) - 1
-        add_panel(
+        panels.add_panel(
             figure,
             panel,
             _titled(along, size, domain=domain, range=[0, last]),
@@ -123,34 +98,34 @@ def order_picture(
 def _titled(title: str, size: Sizes, **more: Any) -> dict[str, Any]:
     """Axis with a small title, and numbers in the size of the figure's text."""
     small = {"text": title, "font": {"size": size.small}, "standoff": 6}
-    return axis(**more) | {"title": small}
+    return panels.axis(**more) | {"title": small}
 
 
 def _range(lines: Sequence[Line]) -> list[float]:
-    lowest = min(float(np.min([*line.y, *line.low])) for line in lines)
+    lowest = min(float(np.min([*each.y, *each.low])) for each in lines)
     return [min(-0.05, lowest * 1.1), 1.05]
 
 
 def _drawn(curve: Line, size: Sizes) -> list[dict[str, Any]]:
     """The line, and below it its band."""
     behind = curve.colour is None
-    colour = MUTED if behind else run_colour(curve.colour)
+    colour = style.MUTED if behind else style.run_colour(curve.colour)
     places = list(range(len(curve.y)))
-    drawn = line(
+    drawn = panels.line(
         places,
-        finite(curve.y),
+        style.finite(curve.y),
         colour,
         size.thin if behind else size.line,
         dash="dash" if curve.dashed else "solid",
         name=curve.name,
-        hover=f"{escape(curve.name)}<br>%{{x}}: <b>%{{y:.3f}}</b><extra></extra>",
+        hover=f"{style.escape(curve.name)}<br>%{{x}}: <b>%{{y:.3f}}</b><extra></extra>",
         opacity=0.55 if behind else 1,
     )
     if not len(curve.low):
         return [drawn]
-    around = finite([*curve.high, *reversed(curve.low)])
+    around = style.finite([*curve.high, *reversed(curve.low)])
     filled = {"fill": "toself", "fillcolor": colour, "opacity": 0.2}
-    return [line([*places, *reversed(places)], around, colour, 0, **filled), drawn]
+    return [panels.line([*places, *reversed(places)], around, colour, 0, **filled), drawn]
 
 
 def number(value: float) -> str:
@@ -158,7 +133,7 @@ def number(value: float) -> str:
     if value == 0 or abs(value) >= 1e-3:
         text = f"{value:.2g}" if abs(value) < 10 else f"{value:.0f}"
         return text.replace("-", "−")
-    return scientific(value)
+    return style.scientific(value)
 
 
 # --- a shuffle ------------------------------------------------------------------------------
@@ -170,7 +145,7 @@ def shuffle_picture(
     words: Sequence[str],
     shuffled: Sequence[str],
     *,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """The output of each word, the same after a shuffle, back at its word, and the difference.
 
@@ -180,30 +155,35 @@ def shuffle_picture(
     """
     before, after = np.asarray(before, dtype=np.float64), np.asarray(after, dtype=np.float64)
     difference = after - before
-    limit = nice_limit(float(np.abs(before).max()))
+    limit = style.nice_limit(float(np.abs(before).max()))
     largest = float(np.abs(difference).max())
     titles = (
         f"“{' '.join(words)}”",
         f"“{' '.join(shuffled)}”",
         f"difference, at most {number(largest)}",
     )
-    figure = new_figure(
+    figure = panels.new_figure(
         f"The outputs of {len(words)} words, read as {titles[0]} and as {titles[1]}: "
         f"they differ by {number(largest)} at most.",
         size,
         "shuffle",
-        margin=margin(5 * size.font, 8, 2 * size.font + 4, 2 * size.font + 8),
+        margin=style.margin(5 * size.font, 8, 2 * size.font + 4, 2 * size.font + 8),
     )
-    hover, colours = "column %{x}: <b>%{z:.3f}</b><extra></extra>", (SCORES_SCALE, -limit, limit)
+    hover, colours = (
+        "column %{x}: <b>%{z:.3f}</b><extra></extra>",
+        (style.SCORES_SCALE, -limit, limit),
+    )
     bare = {"showticklabels": False, "showgrid": False}
     for i, values in enumerate((before, after, difference)):
         start = i * 0.345
-        shown = heatmap(np.round(values, 4), colours=colours, gap=0, hover=hover, ygap=3)
-        add_panel(
+        shown = panels.heatmap(np.round(values, 4), colours=colours, gap=0, hover=hover, ygap=3)
+        panels.add_panel(
             figure,
             i,
             _titled("output, column by column", size, domain=[start, start + 0.31], **bare),
-            axis(matches="y", **bare) if i else cell_axis(words, size.font, downwards=True),
+            panels.axis(matches="y", **bare)
+            if i
+            else panels.cell_axis(words, size.font, downwards=True),
             [shown],
             title=titles[i],
         )
@@ -214,7 +194,7 @@ def blind_chart(
     differences: Mapping[str, Mapping[str, float]],
     *,
     chosen: tuple[str, str],
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """How far a shuffle moves the outputs: positions by mask, on a logarithmic axis.
 
@@ -228,9 +208,9 @@ def blind_chart(
         for mask, row in differences.items()
         for kind, value in row.items()
     ]
-    below = legend_below(differences, NARROW, size)
+    below = style.legend_below(differences, NARROW, size)
     below["margin"] |= {"l": 7 * size.small, "r": 5 * size.small, "t": 2 * size.font + 4}
-    figure = new_figure(
+    figure = panels.new_figure(
         "Largest difference. " + "; ".join(said) + ".",
         size,
         "blind",
@@ -239,26 +219,26 @@ def blind_chart(
         bargap=0.25,
     )
     powers = {"tickvals": [1e-16, 1e-11, 1e-6, 1e-1], "ticktext": ["10⁻¹⁶", "10⁻¹¹", "10⁻⁶", "0.1"]}
-    add_panel(
+    panels.add_panel(
         figure,
         0,
-        axis(type="log", range=[math.log10(LEAST), 1], **powers),
-        cell_axis(kinds, size.font, downwards=True, marked=kinds.index(chosen[1])),
+        panels.axis(type="log", range=[math.log10(LEAST), 1], **powers),
+        panels.cell_axis(kinds, size.font, downwards=True, marked=kinds.index(chosen[1])),
         title="largest difference",
     )
     for i, (mask, row) in enumerate(differences.items()):
         edge = [2 * size.thin if chosen == (mask, kind) else 0 for kind in kinds]
         figure["data"].append(
-            bars(
+            panels.bars(
                 range(len(kinds)),
                 [max(row[kind], LEAST) for kind in kinds],
-                run_colour(i),
+                style.run_colour(i),
                 across=True,
                 name=mask,
                 hover="%{text}<extra></extra>",
                 text=[number(row[kind]) for kind in kinds],
                 textfont={"size": size.small},
-                marker={"color": run_colour(i), "line": {"color": TEXT, "width": edge}},
+                marker={"color": style.run_colour(i), "line": {"color": style.TEXT, "width": edge}},
             )
         )
     return figure
@@ -273,7 +253,7 @@ def beyond_chart(
     tested: int,
     *,
     bins: int,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """Loss at each position; beyond the trained length nobody has been before.
 
@@ -283,13 +263,13 @@ def beyond_chart(
         bins: so many positions are drawn as their mean.
     """
     if not lines:
-        return empty_figure(
+        return panels.empty_figure(
             f"once the runs rest, they are tested here on {tested} characters",
             size=size,
         )
-    below = legend_below([name + "     " for name in lines], WIDE, size)
+    below = style.legend_below([name + "     " for name in lines], WIDE, size)
     below["margin"] |= {"t": 2 * size.font, "b": below["margin"]["b"] + size.font}
-    figure = new_figure("", size, "beyond", **below)
+    figure = panels.new_figure("", size, "beyond", **below)
     layout, said, drawn = figure["layout"], [], []
     for name, (colour, values) in lines.items():
         values = np.asarray(values, dtype=np.float64)
@@ -301,35 +281,35 @@ def beyond_chart(
             + (f"{beyond.mean():.2f} beyond" if len(beyond) else "nothing beyond")
         )
         figure["data"].append(
-            line(
+            panels.line(
                 np.arange(len(means)) * bins + (bins + 1) / 2,
-                finite(means),
-                run_colour(colour),
+                style.finite(means),
+                style.run_colour(colour),
                 size.line,
-                dash=dash(colour),
+                dash=style.dash(colour),
                 name=name,
                 hover="position %{x:.0f}: <b>%{y:.2f}</b>",
             )
         )
         if len(values) < tested:
             end = (len(values) + 0.5, float(means[-1]))
-            layout["annotations"].append(_end(name, *end, run_colour(colour), size))
+            layout["annotations"].append(_end(name, *end, style.run_colour(colour), size))
     layout["meta"]["alt"] = (
         f"Loss, trained on {trained} positions, tested on {tested}: " + "; ".join(said) + "."
     )
     low, high = (float(end(np.concatenate(drawn))) for end in (np.min, np.max))
     room = 0.12 * max(high - low, 0.1)
-    add_panel(
+    panels.add_panel(
         figure,
         0,
         _titled("position in the text", size, range=[0, tested]),
         _titled("loss (nats)", size, range=[low - room, high + room]),
     )
-    layout["shapes"].append(upright(trained + 0.5, size.thin))
+    layout["shapes"].append(panels.upright(trained + 0.5, size.thin))
     layout["annotations"] += [
-        panel_title(text)
+        panels.panel_title(text)
         | {"xref": "x", "x": trained + 0.5, "xanchor": side, "xshift": shift}
-        | {"font": {"color": MUTED}}
+        | {"font": {"color": style.MUTED}}
         for text, side, shift in (("trained", "right", -6), ("never seen", "left", 6))
     ]
     return figure
@@ -337,8 +317,8 @@ def beyond_chart(
 
 def _end(name: str, x: float, y: float, colour: str, size: Sizes) -> dict[str, Any]:
     """Where a line has to stop: a note in the empty corner, pointing there."""
-    return annotation(
-        f"{escape(name)}:<br>no such position",
+    return panels.annotation(
+        f"{style.escape(name)}:<br>no such position",
         x,
         y,
         ax=-5 * size.font,

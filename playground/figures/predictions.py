@@ -6,28 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from playground.figures.panels import (
-    add_panel,
-    cell_axis,
-    empty_figure,
-    heatmap,
-    new_figure,
-    points,
-    rectangle,
-)
-from playground.figures.style import (
-    LAPTOP,
-    RIGHT,
-    RIGHT_MARK,
-    TEXT,
-    WEIGHTS_SCALE,
-    WRONG,
-    WRONG_MARK,
-    Figure,
-    Sizes,
-    escape,
-    margin,
-)
+from playground.figures import panels, style
+from playground.figures.style import Figure, Sizes
 
 WIDTH = 1000  # pixels that the figure will about have
 
@@ -38,7 +18,7 @@ def prediction_chart(
     probabilities: ArrayLike,
     targets: Sequence[str],
     *,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """One column for each scored position: the wanted token on top, the best guesses under it.
 
@@ -53,7 +33,7 @@ def prediction_chart(
     """
     shares = np.asarray(probabilities, dtype=float)
     if not len(targets) or not shares.size:
-        return empty_figure("no scored positions", size=size)
+        return panels.empty_figure("no scored positions", size=size)
     positions, guesses = shares.shape
     right = [row[0] == target for row, target in zip(candidates, targets, strict=True)]
     left, top, bottom = 6 * size.font, round(1.8 * size.font), 3 * size.font + 8
@@ -64,11 +44,11 @@ def prediction_chart(
     wanted = 1.5 if stacked else 1.2  # height of that row, in rows
     row_height = (2.9 if with_share else 1.9) * size.font
 
-    figure = new_figure(
+    figure = panels.new_figure(
         _alt(inputs, candidates, shares, targets, right),
         size._replace(height=round((guesses + wanted) * row_height + top + bottom)),
         f"predictions {positions} {guesses}",
-        margin=margin(left, 16, top, bottom),
+        margin=style.margin(left, 16, top, bottom),
         title={
             "text": f"{sum(right)} of {positions} right",
             "x": 0,
@@ -79,19 +59,19 @@ def prediction_chart(
             "font": {"size": size.font},
         },
     )
-    stroke = {"color": TEXT, "width": size.line}
+    stroke = {"color": style.TEXT, "width": size.line}
     for x, (row, target) in enumerate(zip(candidates, targets, strict=True)):
         if target in row:
             y = row.index(target)
-            box = rectangle(x - 0.5, x + 0.5, y - 0.5, y + 0.5, stroke)
+            box = panels.rectangle(x - 0.5, x + 0.5, y - 0.5, y + 0.5, stroke)
             figure["layout"]["shapes"].append(box)
-    cells = heatmap(
+    cells = panels.heatmap(
         np.ascontiguousarray(np.round(shares.T, 4)),
-        colours=(WEIGHTS_SCALE, 0, 1),
+        colours=(style.WEIGHTS_SCALE, 0, 1),
         gap=2 * size.line,
         name="guesses",
         hover="position %{x:d}, “%{text}”<br><b>%{z:.2%}</b><extra></extra>",
-        text=[[escape(candidates[x][k]) for x in range(positions)] for k in range(guesses)],
+        text=[[style.escape(candidates[x][k]) for x in range(positions)] for k in range(guesses)],
         texttemplate="%{text}<br>%{z:.0%}" if with_share else "%{text}",
         textfont={"size": text_size},
     )
@@ -102,9 +82,9 @@ def prediction_chart(
         "ticktext": ["wanted", *(f"guess {k + 1}" for k in range(guesses))],
         "showgrid": False,
     }
-    columns = cell_axis(inputs, text_size, title={"text": "token read"})
+    columns = panels.cell_axis(inputs, text_size, title={"text": "token read"})
     verdicts = _verdicts(targets, right, middle, text_size, stacked)
-    add_panel(figure, 0, columns, rows, [cells, verdicts])
+    panels.add_panel(figure, 0, columns, rows, [cells, verdicts])
     return figure
 
 
@@ -114,11 +94,13 @@ def _verdicts(
     """The wanted tokens, each with ✓ or ✗ (below it where columns are narrow)."""
     between = "<br>" if stacked else " "
     texts = [
-        f"<b>{escape(target)}</b>{between}{RIGHT_MARK if good else WRONG_MARK}"
+        f"<b>{style.escape(target)}</b>{between}{style.RIGHT_MARK if good else style.WRONG_MARK}"
         for target, good in zip(targets, right, strict=True)
     ]
-    font = {"size": text_size, "color": [RIGHT if good else WRONG for good in right]}
-    return points(range(len(texts)), [y] * len(texts), {}, mode="text", text=texts, textfont=font)
+    font = {"size": text_size, "color": [style.RIGHT if good else style.WRONG for good in right]}
+    return panels.points(
+        range(len(texts)), [y] * len(texts), {}, mode="text", text=texts, textfont=font
+    )
 
 
 def _alt(

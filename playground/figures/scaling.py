@@ -6,27 +6,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from playground.figures.panels import (
-    add_panel,
-    axis,
-    bars,
-    domains,
-    line,
-    new_figure,
-    reference_line,
-    upright,
-)
-from playground.figures.style import (
-    GRID,
-    LAPTOP,
-    Figure,
-    Sizes,
-    dash,
-    finite,
-    legend_below,
-    margin,
-    run_colour,
-)
+from playground.figures import panels, style
+from playground.figures.style import Figure, Sizes
 
 BINS = 61
 LEAST_REACH = 4.0  # the axis of the scores reaches at least this far to both sides
@@ -40,7 +21,7 @@ def score_picture(
     spread: float,
     theory: float,
     *,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """Left the scores that a softmax gets, as theory and as measured; right one query's weights.
 
@@ -58,40 +39,49 @@ def score_picture(
     density = counts / max(len(values), 1) / width
     normal = np.exp(-0.5 * (middle / theory) ** 2) / (theory * math.sqrt(2 * math.pi))
     shown = list(weights)[:MOST_BARS]
-    figure = new_figure(
+    figure = panels.new_figure(
         f"Left: scores with a spread of {spread:.2f}, in theory {theory:.2f}. "
         f"Right: the largest weight of one query is {max(shown):.2f}.",
         size,
         "scores",
-        margin=margin(4 * size.font, 12, 2 * size.font, 3 * size.font),
+        margin=style.margin(4 * size.font, 12, 2 * size.font, 3 * size.font),
         bargap=0,
     )
-    score, place = finite(middle), range(1, len(shown) + 1)
-    add_panel(
+    score, place = style.finite(middle), range(1, len(shown) + 1)
+    panels.add_panel(
         figure,
         0,
-        axis("score after scaling", domain=[0, 0.56], range=[-reach, reach], showgrid=True),
-        axis("density", rangemode="tozero", fixedrange=True),
+        panels.axis("score after scaling", domain=[0, 0.56], range=[-reach, reach], showgrid=True),
+        panels.axis("density", rangemode="tozero", fixedrange=True),
         [
-            bars(
+            panels.bars(
                 score,
-                finite(density),
-                run_colour(0),
+                style.finite(density),
+                style.run_colour(0),
                 name="measured",
                 hover="score %{x:.2f}<br>density %{y:.3f}<extra></extra>",
             ),
-            line(score, finite(normal), run_colour(1), size.line, name="theory"),
+            panels.line(score, style.finite(normal), style.run_colour(1), size.line, name="theory"),
         ],
         title=f"spread {spread:.2f}, theory {theory:.2f}",
     )
-    edge = {"color": run_colour(2), "line": {"width": 1, "color": GRID}}
+    edge = {"color": style.run_colour(2), "line": {"width": 1, "color": style.GRID}}
     weight = "weight %{y:.3f}<extra></extra>"
-    add_panel(
+    panels.add_panel(
         figure,
         1,
-        axis("keys, best first", domain=[0.66, 1], showticklabels=False),
-        axis("weight", range=[0, 1], fixedrange=True),
-        [bars(place, finite(shown), run_colour(2), name="weights", hover=weight, marker=edge)],
+        panels.axis("keys, best first", domain=[0.66, 1], showticklabels=False),
+        panels.axis("weight", range=[0, 1], fixedrange=True),
+        [
+            panels.bars(
+                place,
+                style.finite(shown),
+                style.run_colour(2),
+                name="weights",
+                hover=weight,
+                marker=edge,
+            )
+        ],
         title=f"a typical query: largest weight {max(shown):.2f}",
     )
     return figure
@@ -106,7 +96,7 @@ def scale_sweep(
     chosen: int,
     references: Mapping[str, float],
     log: Sequence[str],
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """What each scale does as d_k grows: one panel for each quantity, one line for each scale.
 
@@ -119,21 +109,21 @@ def scale_sweep(
         references: quantity -> a level to hold it against.
         log: quantities on a logarithmic axis.
     """
-    across = domains(len(lines), gap=0.07)
+    across = panels.domains(len(lines), gap=0.07)
     shown = [names[scale] for scale in next(iter(lines.values()))]
     alt = _sweep_alt(widths, lines, titles, names)
-    below = legend_below(shown, WIDTH, size)
+    below = style.legend_below(shown, WIDTH, size)
     below["margin"] |= {"t": 2 * size.font + 6, "l": 4 * size.font}
-    figure = new_figure(alt, size, "sweep", **below)
+    figure = panels.new_figure(alt, size, "sweep", **below)
     ticks = {"tickvals": widths[::2], "ticktext": [str(w) for w in widths[::2]]}
     for i, (panel, scales) in enumerate(lines.items()):
         traces = [
-            line(
+            panels.line(
                 widths,
-                finite(values),
-                run_colour(j),
+                style.finite(values),
+                style.run_colour(j),
                 size.line,
-                dash=dash(j),
+                dash=style.dash(j),
                 name=names[scale],
                 hover="d_k %{x}: %{y:.3g}",
                 mode="lines+markers",
@@ -145,13 +135,13 @@ def scale_sweep(
         ]
         if panel in references:
             level = references[panel]
-            traces.insert(0, reference_line(level, widths[-1], size, start=widths[0]))
-        figure["layout"]["shapes"].append(upright(chosen, size.thin, panel=i))
-        add_panel(
+            traces.insert(0, panels.reference_line(level, widths[-1], size, start=widths[0]))
+        figure["layout"]["shapes"].append(panels.upright(chosen, size.thin, panel=i))
+        panels.add_panel(
             figure,
             i,
-            axis(type="log", domain=across[i], **ticks),
-            axis(type="log", dtick=1) if panel in log else axis(rangemode="tozero"),
+            panels.axis(type="log", domain=across[i], **ticks),
+            panels.axis(type="log", dtick=1) if panel in log else panels.axis(rangemode="tozero"),
             traces,
             title=f"{titles[panel]}, over d_k",
         )

@@ -7,41 +7,21 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
+from playground.figures import panels, style
 from playground.figures.block import PART_COLOURS, PART_NAMES, short
-from playground.figures.panels import (
-    add_panel,
-    annotation,
-    axis,
-    bars,
-    line,
-    log_axis,
-    new_figure,
-    points,
-    step_label,
-    upright,
-)
-from playground.figures.style import (
-    LAPTOP,
-    MUTED,
-    TEXT,
-    Figure,
-    Sizes,
-    dash,
-    finite,
-    legend_below,
-    margin,
-    run_colour,
-    step_axis,
-)
+from playground.figures.style import Figure, Sizes
 
 NORMS = (0.03, 300.0)  # the axis of the norms, both ways
 PARTS = ("embedding", "positions", "attention", "feed-forward", "norms", "unembedding")
-COLOURS = PART_COLOURS | {"attention": PART_COLOURS["projections"], "positions": run_colour(3)}
+COLOURS = PART_COLOURS | {
+    "attention": PART_COLOURS["projections"],
+    "positions": style.run_colour(3),
+}
 NAMES = PART_NAMES | {"attention": "attention", "positions": "positions"}
 REACH = (-46, 40)  # powers of ten on the axis of the number types
 BINS_PER_POWER = 2
 UNSEEN = {"visible": False, "fixedrange": True}  # of an axis that only says how long bars are
-GRADIENTS = run_colour(6)  # of an untrained model; the runs have the first colours
+GRADIENTS = style.run_colour(6)  # of an untrained model; the runs have the first colours
 
 
 # --- warmup ---------------------------------------------------------------------------------
@@ -52,7 +32,7 @@ def schedule_picture(
     *,
     total_steps: int,
     width: int = 1100,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """The learning rate over the steps, one line for each run, in the colours of the runs."""
     said = "; ".join(
@@ -60,19 +40,19 @@ def schedule_picture(
         for name, values in lines.items()
         if len(values)
     )
-    figure = new_figure(
+    figure = panels.new_figure(
         f"Learning rate. {said}.",
         size,
         "schedule",
         hovermode="x unified",
-        annotations=[step_label(size)],
-        **legend_below(lines, width, size),
+        annotations=[panels.step_label(size)],
+        **style.legend_below(lines, width, size),
     )
-    add_panel(
+    panels.add_panel(
         figure,
         0,
-        step_axis(total_steps),
-        axis("learning rate", rangemode="tozero", tickformat="~g", nticks=5),
+        style.step_axis(total_steps),
+        panels.axis("learning rate", rangemode="tozero", tickformat="~g", nticks=5),
         [_run(i, *item, size) for i, item in enumerate(lines.items())],
     )
     return figure
@@ -80,9 +60,9 @@ def schedule_picture(
 
 def _run(index: int, name: str, values: ArrayLike, size: Sizes) -> dict[str, Any]:
     """A number of a run at each of its steps."""
-    steps, colour = range(1, len(values) + 1), run_colour(index)
-    style = {"dash": dash(index), "name": name, "hover": "%{y:.3g}"}
-    return line(steps, finite(values), colour, size.line, **style)
+    steps, colour = range(1, len(values) + 1), style.run_colour(index)
+    shared = {"dash": style.dash(index), "name": name, "hover": "%{y:.3g}"}
+    return panels.line(steps, style.finite(values), colour, size.line, **shared)
 
 
 # --- clipping -------------------------------------------------------------------------------
@@ -94,18 +74,18 @@ def clip_picture(
     after: Sequence[float],
     *,
     width: int = 1100,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """How long a gradient is after clipping: the rule as a line, measured gradients as points."""
     longest = max(before)
     names = ["not clipped", f"clipped at {clip:g}", "gradients of the untrained model"]
-    figure = new_figure(
+    figure = panels.new_figure(
         f"Length of a gradient before and after clipping at {clip:g}. The measured ones are "
         f"{min(before):.2g} to {longest:.2g} long before, {min(after):.2g} to {max(after):.2g} "
         "after.",
         size,
         "clipping",
-        **legend_below(names, width, size),
+        **style.legend_below(names, width, size),
     )
     layout = figure["layout"]
     layout["margin"] |= {"l": 5 * size.font, "b": layout["margin"]["b"] + size.font}
@@ -113,25 +93,27 @@ def clip_picture(
     ends["ticktext"] = list(map(str, ends["tickvals"]))
     x, hover = np.geomspace(*NORMS, 121), "%{y:.3g}"
     marker = {"size": 1.8 * size.marker, "color": GRADIENTS, "opacity": 0.7}
-    add_panel(
+    panels.add_panel(
         figure,
         0,
-        log_axis("‖g‖: length of the gradient", **ends),
-        log_axis("length after clipping", **ends),
+        panels.log_axis("‖g‖: length of the gradient", **ends),
+        panels.log_axis("length after clipping", **ends),
         [
-            line(x, x, run_colour(0), size.line, dash=dash(0), name=names[0], hover=hover),
-            line(
+            panels.line(
+                x, x, style.run_colour(0), size.line, dash=style.dash(0), name=names[0], hover=hover
+            ),
+            panels.line(
                 x,
                 np.minimum(x, clip),
-                run_colour(1),
+                style.run_colour(1),
                 size.line,
-                dash=dash(1),
+                dash=style.dash(1),
                 name=names[1],
                 hover=hover,
             ),
-            points(
+            panels.points(
                 before,
-                finite(after),
+                style.finite(after),
                 marker,
                 name=names[2],
                 hover="%{x:.3g} → %{y:.3g}<extra></extra>",
@@ -148,12 +130,12 @@ def clip_picture(
             "ayref": "y",
             "arrowhead": 2,
             "arrowwidth": size.line,
-            "arrowcolor": MUTED,
+            "arrowcolor": style.MUTED,
             "standoff": size.marker,
         }
         anchors = {"xanchor": "center", "yanchor": "bottom"}
         said = f"× {clip / longest:.2g}"
-        layout["annotations"].append(annotation(said, tail, head, **arrow, **anchors))
+        layout["annotations"].append(panels.annotation(said, tail, head, **arrow, **anchors))
     return figure
 
 
@@ -164,7 +146,7 @@ def norm_history(
     *,
     total_steps: int,
     width: int = 900,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """The gradient norm of each step before clipping, with the threshold laid over it.
 
@@ -173,21 +155,27 @@ def norm_history(
         shares: run -> share of its steps above the threshold.
     """
     said = [f"{name}: {shares[name]:.0%} of the steps above {clip:g}" for name in norms]
-    figure = new_figure(
+    figure = panels.new_figure(
         "Gradient norm. " + "; ".join(said) + ".",
         size,
         "norms",
         hovermode="x unified",
-        annotations=[step_label(size)],
-        **legend_below([*said, "threshold"], width, size),
+        annotations=[panels.step_label(size)],
+        **style.legend_below([*said, "threshold"], width, size),
     )
     runs = [
         _run(i, label, np.where(np.asarray(values) > 0, values, np.nan), size)
         for i, (values, label) in enumerate(zip(norms.values(), said, strict=True))
     ]
     ends, name = [0, max(total_steps, 1)], f"threshold {clip:g}"
-    threshold = line(ends, [clip, clip], TEXT, size.line, dash="longdash", name=name)
-    add_panel(figure, 0, step_axis(total_steps), log_axis("gradient norm"), [*runs, threshold])
+    threshold = panels.line(ends, [clip, clip], style.TEXT, size.line, dash="longdash", name=name)
+    panels.add_panel(
+        figure,
+        0,
+        style.step_axis(total_steps),
+        panels.log_axis("gradient norm"),
+        [*runs, threshold],
+    )
     return figure
 
 
@@ -199,21 +187,21 @@ def tying_picture(
     one: Mapping[str, int],
     *,
     width: int = 1100,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """The parameters by part, with two tables and with one, on one scale."""
     rows = {"two tables": two, "one table": one}
     totals = {name: sum(parts.values()) for name, parts in rows.items()}
     most, least = totals.values()
     shown = [part for part in PARTS if two[part]]
-    figure = new_figure(
+    figure = panels.new_figure(
         f"{most:,} parameters with two tables, {least:,} with one: {(most - least) / most:.1%} "
         "less.",
         size,
         "tying",
         barmode="stack",
         bargap=0.35,
-        **legend_below([NAMES[part] for part in shown], width, size),
+        **style.legend_below([NAMES[part] for part in shown], width, size),
     )
     layout = figure["layout"]
     layout["legend"]["traceorder"] = "normal"
@@ -222,7 +210,7 @@ def tying_picture(
     for part in shown:
         counts = [parts[part] for parts in rows.values()]
         traces.append(
-            bars(
+            panels.bars(
                 list(rows),
                 counts,
                 COLOURS[part],
@@ -235,10 +223,12 @@ def tying_picture(
                 hover=f"{NAMES[part]}: <b>%{{customdata}}</b><extra></extra>",
             )
         )
-    add_panel(figure, 0, axis(range=[0, 1.2 * most], **UNSEEN), _row_axis(list(rows)), traces)
+    panels.add_panel(
+        figure, 0, panels.axis(range=[0, 1.2 * most], **UNSEEN), _row_axis(list(rows)), traces
+    )
     beyond = {"size": size.font + 2, "xanchor": "left", "xshift": 8}
     layout["annotations"] += [
-        annotation(f"<b>{short(total)}</b>", total, name, **beyond)
+        panels.annotation(f"<b>{short(total)}</b>", total, name, **beyond)
         for name, total in totals.items()
     ]
     return figure
@@ -247,7 +237,7 @@ def tying_picture(
 def _row_axis(names: Sequence[str], **more: Any) -> dict[str, Any]:
     """Axis of bars in rows, from the top down."""
     order = {"categoryorder": "array", "categoryarray": list(names)[::-1]}
-    return axis(fixedrange=True, **order, **more)
+    return panels.axis(fixedrange=True, **order, **more)
 
 
 # --- precision ------------------------------------------------------------------------------
@@ -266,7 +256,7 @@ def precision_picture(
     types: Mapping[str, NumberType],
     exponents: ArrayLike,
     *,
-    size: Sizes = LAPTOP,
+    size: Sizes = style.LAPTOP,
 ) -> Figure:
     """Below what each number type can hold, above the gradients that have to fit into it.
 
@@ -280,19 +270,19 @@ def precision_picture(
         f"{name} from {t.smallest:.1g} to {t.largest:.1g}, digits to {t.eps:.2g}"
         for name, t in types.items()
     )
-    figure = new_figure(
+    figure = panels.new_figure(
         f"Half of the gradients are below 1e{middle:.0f}. {said}.",
         size,
         "precision",
-        margin=margin(4 * size.font, 11 * size.font, 12, 3.4 * size.font),
+        margin=style.margin(4 * size.font, 11 * size.font, 12, 3.4 * size.font),
         bargap=0.35,
         barmode="overlay",
     )
     edges = np.linspace(*REACH, (REACH[1] - REACH[0]) * BINS_PER_POWER + 1)
     counts, _ = np.histogram(exponents, edges)
-    histogram = bars(
-        finite((edges[1:] + edges[:-1]) / 2),
-        finite(counts / max(len(exponents), 1)),
+    histogram = panels.bars(
+        style.finite((edges[1:] + edges[:-1]) / 2),
+        style.finite(counts / max(len(exponents), 1)),
         GRADIENTS,
         width=1 / BINS_PER_POWER,
         name="gradients",
@@ -305,12 +295,12 @@ def precision_picture(
         "tickvals": ticks,
         "ticktext": [f"10<sup>{n}</sup>" for n in ticks],
     }
-    add_panel(
+    panels.add_panel(
         figure,
         1,
         # Plotly gives the axis on which bars stand no grid unless it is asked to.
-        axis(**powers, matches="x", showticklabels=False, showgrid=True),
-        axis(
+        panels.axis(**powers, matches="x", showticklabels=False, showgrid=True),
+        panels.axis(
             domain=[0.58, 1],
             showticklabels=False,
             fixedrange=True,
@@ -319,19 +309,19 @@ def precision_picture(
         ),
         [histogram],
     )
-    add_panel(
+    panels.add_panel(
         figure,
         0,
-        axis("size of a number", **powers),
+        panels.axis("size of a number", **powers),
         _row_axis(list(types), domain=[0, 0.5]),
         [
-            bars(
+            panels.bars(
                 [name],
                 [math.log10(high / low)],
-                run_colour(i),
+                style.run_colour(i),
                 across=True,
                 base=[math.log10(low)],
-                marker={"color": run_colour(i), "opacity": opacity},
+                marker={"color": style.run_colour(i), "opacity": opacity},
                 name=name,
                 hover=f"{name}, {word}: {low:.2g} to {high:.2g}<extra></extra>",
             )
@@ -346,19 +336,19 @@ def precision_picture(
     small = beside | {"size": size.small, "yref": "paper"}
     gradients = "gradients of<br>the untrained model"
     figure["layout"]["annotations"] += [
-        *(annotation(f"1 + {t.eps:.2g}", 1, name, **beside) for name, t in types.items()),
-        annotation("next number after 1", 1, 0.54, colour=MUTED, **small),
-        annotation(gradients, 1, 0.8, colour=GRADIENTS, align="left", **small),
+        *(panels.annotation(f"1 + {t.eps:.2g}", 1, name, **beside) for name, t in types.items()),
+        panels.annotation("next number after 1", 1, 0.54, colour=style.MUTED, **small),
+        panels.annotation(gradients, 1, 0.8, colour=GRADIENTS, align="left", **small),
     ]
     narrow = min(types.values(), key=lambda t: math.log10(t.largest) - math.log10(t.smallest))
     figure["layout"]["shapes"] += [
-        upright(math.log10(edge), size.thin, colour=TEXT) | {"yref": "paper"}
+        panels.upright(math.log10(edge), size.thin, colour=style.TEXT) | {"yref": "paper"}
         for edge in (narrow.smallest, narrow.largest)
     ]
     return figure
 
 
-def time_picture(milliseconds: Mapping[str, float], *, size: Sizes = LAPTOP) -> Figure:
+def time_picture(milliseconds: Mapping[str, float], *, size: Sizes = style.LAPTOP) -> Figure:
     """How long a step takes in each precision, and how that compares with the first."""
     names = list(milliseconds)
     first = milliseconds[names[0]]
@@ -367,21 +357,21 @@ def time_picture(milliseconds: Mapping[str, float], *, size: Sizes = LAPTOP) -> 
         for ms in milliseconds.values()
     ]
     said = ", ".join(f"{name} {word}" for name, word in zip(names, words, strict=True))
-    figure = new_figure(
+    figure = panels.new_figure(
         f"Time of a training step: {said}.",
         size,
         "times",
-        margin=margin(4 * size.font, 12, 8, 8),
+        margin=style.margin(4 * size.font, 12, 8, 8),
         bargap=0.35,
     )
-    colours = [run_colour(i) for i in range(len(names))]
+    colours = [style.run_colour(i) for i in range(len(names))]
     times = list(milliseconds.values())
     hover = "%{y}: %{x:.2f} ms<extra></extra>"
-    add_panel(
+    panels.add_panel(
         figure,
         0,
-        axis(range=[0, 1.3 * max(times)], **UNSEEN),
+        panels.axis(range=[0, 1.3 * max(times)], **UNSEEN),
         _row_axis(names),
-        [bars(names, times, colours, across=True, text=words, hover=hover)],
+        [panels.bars(names, times, colours, across=True, text=words, hover=hover)],
     )
     return figure
