@@ -127,10 +127,7 @@ def look(frames: tuple[Frame, ...], spec: Spec, view: View | None) -> None:
 
 
 def what_they_do(
-    frame: Frame,
-    best: list[tuple[str, float]],
-    worth: heads.Ablation | None,
-    names: list[str],
+    frame: Frame, best: list[tuple[str, float]], worth: heads.Ablation | None, names: list[str]
 ) -> str:
     """How many heads can be named, and which one the model cannot do without."""
     clear = [
@@ -178,8 +175,7 @@ def how_they_part(before: np.ndarray, now: np.ndarray) -> str:
 
 
 lesson.begin(
-    "heads",
-    "Several heads let a model look at several places at once; each of them specialises.",
+    "heads", "Several heads let a model look at several places at once; each of them specialises."
 )
 with lesson.row():
     name, n_layers, d_model, n_heads = (

@@ -578,12 +578,7 @@ def found_keys(series: tuple[Series, ...]) -> None:
         return
     tokens = looked.key_tokens
     figure = found_picture(
-        maps,
-        titles,
-        tokens,
-        looked.hidden,
-        value=lookup.asked(tokens),
-        size=lesson.tall(330, 520),
+        maps, titles, tokens, looked.hidden, value=lookup.asked(tokens), size=lesson.tall(330, 520)
     )
     live_plot(figure, key="lookup_found")
     st.markdown("\n".join(f"- {note}" for note in notes))

@@ -193,10 +193,7 @@ def rotary(shape: Shape) -> Explained:
         f"{found.mean[shape.far]:.0%} at {shape.far} (the band: 8 of 10 random tokens). Where they "
         "stand does not matter, only how far apart: it differs by "
         f"{number(found.drift)} at most.",
-        (
-            rf"{pair} \mapsto R(p\,\theta_i){pair},\; \theta_i = 10000^{{-2i/d_k}},",
-            wave,
-        ),
+        (rf"{pair} \mapsto R(p\,\theta_i){pair},\; \theta_i = 10000^{{-2i/d_k}},", wave),
         table_picture(
             shape,
             ("cos", "sin"),

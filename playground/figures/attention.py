@@ -239,11 +239,7 @@ def _map(matrix: np.ndarray, name: str) -> dict[str, Any]:
 
 
 def _axes(
-    query_tokens: Sequence[str],
-    key_tokens: Sequence[str],
-    font: int,
-    panel: int = 0,
-    **more: Any,
+    query_tokens: Sequence[str], key_tokens: Sequence[str], font: int, panel: int = 0, **more: Any
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Keys from left to right, queries from the top down; cells are square."""
     more |= {"constrain": "domain"}

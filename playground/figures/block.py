@@ -49,10 +49,7 @@ def share_text(share: float) -> str:
 
 
 def cost_picture(
-    parameters: Mapping[str, int],
-    flops: Mapping[str, int],
-    *,
-    size: Sizes = style.LAPTOP,
+    parameters: Mapping[str, int], flops: Mapping[str, int], *, size: Sizes = style.LAPTOP
 ) -> Figure:
     """One row for each part: to the left its share of the parameters, to the right of the work.
 
@@ -219,10 +216,7 @@ def _see_through(colour: str) -> str:
 
 
 def influence_maps(
-    maps: Mapping[str, ArrayLike],
-    *,
-    width: int = 1000,
-    size: Sizes = style.AS_NEEDED,
+    maps: Mapping[str, ArrayLike], *, width: int = 1000, size: Sizes = style.AS_NEEDED
 ) -> Figure:
     """Who moves when one token changes: one map for each sub-layer, hatched where nothing moves.
 

@@ -11,13 +11,7 @@ from numpy.typing import ArrayLike
 
 from playground.figures import panels, style
 from playground.figures.attention import STAGES, attention_maps, largest_cell
-from playground.figures.loss import (
-    levels_in_words,
-    loss_chart,
-    reference_levels,
-    smooth,
-    uid,
-)
+from playground.figures.loss import levels_in_words, loss_chart, reference_levels, smooth, uid
 from playground.figures.style import Figure, Sizes
 
 BAND_POINTS = 600

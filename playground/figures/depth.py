@@ -306,9 +306,7 @@ def depth_sweep(
 
 
 def norm_picture(
-    steps: Sequence[tuple[str, Sequence[float]]],
-    *,
-    size: Sizes = style.LAPTOP,
+    steps: Sequence[tuple[str, Sequence[float]]], *, size: Sizes = style.LAPTOP
 ) -> Figure:
     """A token's numbers after each step of LayerNorm: bars, with the numbers on them.
 
@@ -319,11 +317,7 @@ def norm_picture(
     """
     said = "; ".join(f"{title}: {', '.join(map(short, values))}" for title, values in steps)
     figure = panels.new_figure(
-        f"{said}.",
-        size,
-        "norm",
-        margin=style.margin(8, 8, 2 * size.font + 6, 8),
-        bargap=0.15,
+        f"{said}.", size, "norm", margin=style.margin(8, 8, 2 * size.font + 6, 8), bargap=0.15
     )
     across = panels.domains(len(steps), gap=0.03)
     last_two = [value for _, values in steps[-2:] for value in values]
@@ -375,11 +369,7 @@ def short(value: float) -> str:
 
 
 def skip_bars(
-    whole: float,
-    without: Sequence[float],
-    *,
-    chance: float,
-    size: Sizes = style.LAPTOP,
+    whole: float, without: Sequence[float], *, chance: float, size: Sizes = style.LAPTOP
 ) -> Figure:
     """Loss of a trained model with all its blocks, and without each of them."""
     worst = int(np.argmax(without))

@@ -102,12 +102,7 @@ def spread_chart(
 
 
 def _figure(
-    alt: str,
-    revision: str,
-    names: Iterable[str],
-    steps: Sequence[int],
-    width: int,
-    size: Sizes,
+    alt: str, revision: str, names: Iterable[str], steps: Sequence[int], width: int, size: Sizes
 ) -> Figure:
     """Figure over the steps with a legend below it."""
     figure = panels.new_figure(alt, size._replace(height=HEIGHT), revision, hovermode="x unified")

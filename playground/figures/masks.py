@@ -344,9 +344,7 @@ def window_chart(
 
 
 def padded_picture(
-    parts: Sequence[tuple[str, Sequence[Sequence[str]], ArrayLike]],
-    *,
-    size: Sizes = style.LAPTOP,
+    parts: Sequence[tuple[str, Sequence[Sequence[str]], ArrayLike]], *, size: Sizes = style.LAPTOP
 ) -> Figure:
     """Padded batches against their sequences alone: a map for each, two in a row.
 
@@ -388,9 +386,7 @@ def padded_picture(
             **printed,
         )
         across = panels.axis(
-            domain=[0.52 * column, 0.52 * column + 0.48],
-            range=[-0.5, places - 0.5],
-            visible=False,
+            domain=[0.52 * column, 0.52 * column + 0.48], range=[-0.5, places - 0.5], visible=False
         )
         rows = panels.cell_axis(
             [f"row {n + 1}" for n in range(sequences)],

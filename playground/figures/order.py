@@ -264,8 +264,7 @@ def beyond_chart(
     """
     if not lines:
         return panels.empty_figure(
-            f"once the runs rest, they are tested here on {tested} characters",
-            size=size,
+            f"once the runs rest, they are tested here on {tested} characters", size=size
         )
     below = style.legend_below([name + "     " for name in lines], WIDE, size)
     below["margin"] |= {"t": 2 * size.font, "b": below["margin"]["b"] + size.font}

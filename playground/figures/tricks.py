@@ -183,11 +183,7 @@ def norm_history(
 
 
 def tying_picture(
-    two: Mapping[str, int],
-    one: Mapping[str, int],
-    *,
-    width: int = 1100,
-    size: Sizes = style.LAPTOP,
+    two: Mapping[str, int], one: Mapping[str, int], *, width: int = 1100, size: Sizes = style.LAPTOP
 ) -> Figure:
     """The parameters by part, with two tables and with one, on one scale."""
     rows = {"two tables": two, "one table": one}
@@ -253,10 +249,7 @@ class NumberType(Protocol):
 
 
 def precision_picture(
-    types: Mapping[str, NumberType],
-    exponents: ArrayLike,
-    *,
-    size: Sizes = style.LAPTOP,
+    types: Mapping[str, NumberType], exponents: ArrayLike, *, size: Sizes = style.LAPTOP
 ) -> Figure:
     """Below what each number type can hold, above the gradients that have to fit into it.
 

@@ -188,8 +188,7 @@ def skip_each(trainer: Trainer) -> Skipped:
     """Leave out one block after another of a trained model."""
     batch, blocks = TASK.validation("decoder"), range(len(trainer.model.blocks))
     return Skipped(
-        trainer.evaluate(batch).loss,
-        tuple(loss_without(trainer, batch, block) for block in blocks),
+        trainer.evaluate(batch).loss, tuple(loss_without(trainer, batch, block) for block in blocks)
     )
 
 
