@@ -120,14 +120,14 @@ def training(
     question: str,
     lineup: LineUp,
     names: Sequence[str],
-    after: Callable[[tuple[Series, ...]], None] | None = None,
+    after: Callable[[dict[str, View]], None] | None = None,
     log: bool = False,
 ) -> None:
     """Train a base and its variants, one seed each, and see the consequence.
 
     Args:
         names: what to call the base and each variant.
-        after: draws more below the curves, from the runs as they are.
+        after: draws more below the curves, from the runs as they are, by name.
         log: the loss on a logarithmic axis.
     """
     compared = trial(name)
@@ -145,7 +145,7 @@ def training(
     def draw(series: tuple[Series, ...]) -> None:
         _curves(name, series, lineup, names, log)
         if after is not None and series:
-            after(series)
+            after({name: line.views[0] for name, line in zip(names, series, strict=False)})
 
     transport.live(draw, look, series, any_live, every=POLL)
 

@@ -19,10 +19,9 @@ from playground.figures.block import (
 from playground.ideas import block
 from playground.knob import Knob
 from playground.lesson import choose
-from playground.series import Series
 from playground.spec import Spec
 from playground.variants import line_up
-from playground.view import Status
+from playground.view import Status, View
 
 ALIKE = 0.03  # a difference in accuracy that is none
 ROUNDING = 1e-4  # a difference between two outputs that is none
@@ -138,16 +137,15 @@ def columns_of(rows: dict[str, dict[str, str]]) -> dict[str, list[str]]:
     return {"": list(rows)} | {column: [row[column] for row in rows.values()] for column in first}
 
 
-def results(series: tuple[Series, ...]) -> None:
+def results(views: dict[str, View]) -> None:
     """Parameters, and accuracy on examples that training never drew; in the end in a sentence."""
     rows, right = {}, []
-    for line, name in zip(series, RUNS, strict=True):
-        view = line.views[0]
+    for name, view in views.items():
         seen = f"{view.val_accuracy[-1]:.0%}" if len(view.val_accuracy) else "–"
         right.append(view.val_accuracy[-1] if view.status is Status.DONE else None)
         rows[name] = {
-            "blocks": str(line.spec.model.n_layers),
-            "parameters": f"{line.spec.model.n_parameters:,}",
+            "blocks": str(view.spec.model.n_layers),
+            "parameters": f"{view.spec.model.n_parameters:,}",
             "symbols right, on examples never seen in training": seen,
         }
     st.table(columns_of(rows))

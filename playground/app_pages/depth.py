@@ -19,9 +19,9 @@ from playground.figures.style import scientific
 from playground.ideas import depth
 from playground.knob import Knob
 from playground.lesson import choose, counted
-from playground.series import Series
 from playground.spec import Spec
 from playground.variants import line_up
+from playground.view import View
 
 PANELS = {
     "stream": "size of the stream",
@@ -343,9 +343,9 @@ lesson.source(SublayerConnection, NORMS[norm], *(() if residual else (keep_secon
 LINES = ("with residual connections", "without")
 
 
-def after(series: tuple[Series, ...]) -> None:
+def after(views: dict[str, View]) -> None:
     """What each block of the trained model is worth: leave it out."""
-    skipped = lesson.at_rest("depth", series[0].views[0], depth.skip_each)
+    skipped = lesson.at_rest("depth", views[LINES[0]], depth.skip_each)
     if skipped is None:
         return
     st.markdown(

@@ -16,7 +16,6 @@ from playground.frames import Frame
 from playground.ideas import heads
 from playground.knob import Knob
 from playground.panels import frame_at
-from playground.series import Series
 from playground.spec import Spec
 from playground.variants import line_up
 from playground.view import View
@@ -213,8 +212,8 @@ setup = line_up(base, [(("n_heads", other),)])
 untrained = (heads.first_look(config, task),)
 
 
-def after(series: tuple[Series, ...]) -> None:
-    view = series[0].views[0]
+def after(views: dict[str, View]) -> None:
+    view = views[names[0]]
     look(view.frames or untrained, base, view)
 
 

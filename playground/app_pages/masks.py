@@ -23,10 +23,9 @@ from playground.figures.masks import (
 from playground.ideas import masks
 from playground.knob import Knob
 from playground.lesson import choose, counted
-from playground.series import Series
 from playground.spec import Spec
 from playground.variants import line_up
-from playground.view import Status
+from playground.view import Status, View
 
 SOURCES = {"causal": causal, "none": everything, "window": sliding_window}
 EDITS = "masks edits"  # session state: every state of the edits so far, the present one last
@@ -393,17 +392,16 @@ ACCURACIES = {
 }
 
 
-def after(series: tuple[Series, ...]) -> None:
+def after(views: dict[str, View]) -> None:
     """Accuracy with the right answer in view, and without it."""
-    views = [line.views[0] for line in series]
-    last = [view.frames[-1] if view.frames else None for view in views]
+    last = [view.frames[-1] if view.frames else None for view in views.values()]
     shares = [(f.teacher_forced, f.free_running) if f else (None, None) for f in last]
     with st.container(horizontal=True):
         for label, pair in zip(LINES, shares, strict=True):
             for (what, about), value in zip(ACCURACIES.items(), pair, strict=True):
                 shown = "–" if value is None else f"{value:.0%}"
                 st.metric(f"{label}: right, {what}", shown, help=about, border=True)
-    if all(view.status is Status.DONE for view in views) and None not in shares[1]:
+    if all(view.status is Status.DONE for view in views.values()) and None not in shares[1]:
         lesson.say(about_no_mask(*shares[1]))
 
 

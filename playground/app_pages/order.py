@@ -23,9 +23,9 @@ from playground.figures.order import (
 from playground.figures.style import Figure
 from playground.ideas import order
 from playground.knob import Knob
-from playground.series import Series
 from playground.spec import Spec
 from playground.variants import line_up
+from playground.view import View
 
 KINDS = tuple(POSITIONS)
 MASKS = ("none", "causal")
@@ -292,13 +292,13 @@ def noticed(found: order.Shuffled, kind: str) -> str:
 # --- trained short, tested long -------------------------------------------------------------
 
 
-def tested_longer(series: tuple[Series, ...]) -> None:
+def tested_longer(views: dict[str, View]) -> None:
     """Each run that has ended, tested on texts longer than it was trained on."""
-    trained = series[0].spec.task.length
+    trained = views[KINDS[0]].spec.task.length
     tests = {
         kind: found
-        for kind, line in zip(KINDS, series, strict=True)
-        if (found := lesson.at_rest("order", line.views[0], order.beyond)) is not None
+        for kind, view in views.items()
+        if (found := lesson.at_rest("order", view, order.beyond)) is not None
     }
     st.markdown(f"**Trained on {trained} characters, tested on {order.TIMES * trained}**")
     left, right = lesson.beside(2, vertical_alignment="center")

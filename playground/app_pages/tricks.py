@@ -26,9 +26,9 @@ from playground.knob import Knob
 from playground.lesson import choose
 from playground.panels import references
 from playground.runs import RUNS
-from playground.series import Series
 from playground.spec import Changes, Spec
 from playground.variants import line_up
+from playground.view import View
 
 FAST, SLOW = 0.9, 1.1  # a step that takes less, or more, than so many times the fp32 one
 FEW = 0.02  # a share that is hardly worth the trouble
@@ -151,7 +151,7 @@ def train(
     base: Spec,
     variants: Sequence[tuple[str, Changes]],
     first: str,
-    after: Callable[[dict[str, Series]], None] | None = None,
+    after: Callable[[dict[str, View]], None] | None = None,
     *,
     conclude: Callable[[dict[str, float], float], str],
 ) -> None:
@@ -167,11 +167,9 @@ def train(
     runs = {frozenset(variant.changes) for variant in found.variants}
     names = [first, *(name for name, change in variants if frozenset(change) in runs)]
 
-    def below(series: tuple[Series, ...]) -> None:
-        runs = dict(zip(names, series, strict=False))
+    def below(views: dict[str, View]) -> None:
         if after is not None:
-            after(runs)
-        views = {name: line.views[0] for name, line in runs.items()}
+            after(views)
         if all(view.status.conclusive for view in views.values()):
             chance = references(base.task, base.model.architecture)[0].blind
             st.markdown(conclude({name: view.reached() for name, view in views.items()}, chance))
@@ -240,10 +238,10 @@ def warmup() -> None:
     task = TASKS["reverse"]()
     base = Spec(ModelConfig.for_task(task, n_layers=6, d_model=32), task, flat)
 
-    def rates_below(series: dict[str, Series]) -> None:
+    def rates_below(views: dict[str, View]) -> None:
         left, _ = st.columns([3, 1], gap="medium")
         with left:
-            taken = {name: line.views[0].lr for name, line in series.items()}
+            taken = {name: view.lr for name, view in views.items()}
             figure = schedule_picture(
                 taken, total_steps=steps, width=760, size=lesson.tall(240, 330)
             )
@@ -300,8 +298,8 @@ def clipping() -> None:
     training = TrainConfig(optimizer=optimizer, lr=rate, clip=None, steps=200)
     plain, clipped = "as they are", f"clipped at {clip:g}"
 
-    def norms_below(series: dict[str, Series]) -> None:
-        norms = {name: line.views[0].grad_norm for name, line in series.items()}
+    def norms_below(views: dict[str, View]) -> None:
+        norms = {name: view.grad_norm for name, view in views.items()}
         shares = {name: tricks.share_clipped(values, clip) for name, values in norms.items()}
         left, right = st.columns([3, 1], gap="medium", vertical_alignment="center")
         with left:
@@ -356,8 +354,8 @@ def tying() -> None:
     task = TASKS["text" if knobs else name](**knobs)
     base = Spec(ModelConfig.for_task(task), task, TrainConfig(steps=steps))
 
-    def sizes_below(series: dict[str, Series]) -> None:
-        counts = {name: line.spec.model.n_parameters for name, line in series.items()}
+    def sizes_below(views: dict[str, View]) -> None:
+        counts = {name: view.spec.model.n_parameters for name, view in views.items()}
         st.markdown(", ".join(f"**{name}** {n:,} parameters" for name, n in counts.items()))
 
     train(
