@@ -14,9 +14,9 @@ import sys
 import threading
 import time
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -112,14 +112,15 @@ def data_folder() -> Path:
     """Where this system keeps a user's data; PLAYGROUND_DATA overrides it.
 
     Raises:
-        RuntimeError: there is no home folder.
+        HistoryUnavailable: there is no home folder.
     """
-    if chosen := os.environ.get(FOLDER):
+    try:
+        chosen = os.environ.get(FOLDER) or user_data_path("transformer-playground", appauthor=False)
         return Path(chosen).expanduser()
-    folder = user_data_path("transformer-playground", appauthor=False)
-    if not folder.is_absolute():
-        raise RuntimeError("there is no home folder")
-    return folder
+    except RuntimeError as error:
+        raise HistoryUnavailable(
+            f"there is no home folder: set {FOLDER} to a folder that can be written"
+        ) from error
 
 
 class History:
@@ -153,17 +154,16 @@ class History:
         Returns:
             The id of the entry.
         """
-        picture = _pack_picture(view.frames[-1]) if view.frames else None
         row = {
             "owner": owner,
             "created": time.time() if created is None else created,
             "label": _label(label or spec.label or "a run"),
             "spec": json.dumps(replace(spec, probe=view.spec.probe).to_dict()),
             "changes": json.dumps([list(change) for change in view.changes]),
-            "result": json.dumps(_result(view)),
+            "result": json.dumps(asdict(_result(view))),
             "curve": _pack(view.steps, view.loss),
             "validation": _pack(view.val_steps, view.val_loss, view.val_accuracy),
-            "picture": picture,
+            "picture": _pack_picture(view.frames[-1]) if view.frames else None,
         }
         row["bytes"] = sum(len(v) for v in row.values() if isinstance(v, str | bytes))
         columns, places = ", ".join(row), ", ".join(f":{name}" for name in row)
@@ -174,7 +174,7 @@ class History:
             _drop_oldest(db, "1", (), sys.maxsize, MAX_TOTAL_BYTES)
             return added
 
-        return self._do(write, writes=True)
+        return self._do(write)
 
     def list(self, owner: str) -> tuple[Entry, ...]:
         """A visitor's runs, newest first."""
@@ -226,7 +226,7 @@ class History:
         """Forget all runs of a visitor; how many there were."""
         where, values = _mine(owner)
         query = f"DELETE FROM runs WHERE {where}"
-        return self._do(lambda db: db.execute(query, values).rowcount, writes=True)
+        return self._do(lambda db: db.execute(query, values).rowcount)
 
     # --- the file -------------------------------------------------------------------------
 
@@ -242,107 +242,71 @@ class History:
         where, values = _mine(owner)
         query = f"{statement} WHERE id = ? AND {where}"
         values = (*given, id, *values)
-        if not self._do(lambda db: db.execute(query, values).rowcount, writes=True):
+        if not self._do(lambda db: db.execute(query, values).rowcount):
             raise _no_such(id)
 
-    def _do(self, work: Callable[[sqlite3.Connection], Answer], writes: bool = False) -> Answer:
+    def _do(self, work: Callable[[sqlite3.Connection], Answer]) -> Answer:
         """One transaction. A damaged file is set aside, and the work done on a new one."""
         try:
-            try:
-                return self._transaction(work, writes)
-            except sqlite3.DatabaseError as error:
-                if not _is_damage(error):
-                    raise
-                self._set_aside(error)
-                return self._transaction(work, writes)
-        except (sqlite3.Error, OSError, RuntimeError) as error:
-            if isinstance(error, HistoryUnavailable):
-                raise
+            with suppress(_Damaged):
+                return self._transaction(work)
+            with _SETTING_ASIDE:
+                try:
+                    return self._transaction(work)  # another thread has begun a new file
+                except _Damaged as damage:
+                    self._set_aside(damage)
+            return self._transaction(work)
+        except (sqlite3.Error, OSError) as error:
             raise HistoryUnavailable(
-                f"the run history cannot be used: {error} ({self._where()})"
+                f"the run history cannot be used: {error} ({self.path})"
             ) from error
 
-    def _transaction(
-        self, work: Callable[[sqlite3.Connection], Answer], writes: bool = False
-    ) -> Answer:
+    def _transaction(self, work: Callable[[sqlite3.Connection], Answer]) -> Answer:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with closing(sqlite3.connect(self.path, timeout=WAIT, isolation_level=None)) as db:
-            with suppress(sqlite3.OperationalError):  # another one sets it now, or the disk cannot
-                db.execute("PRAGMA journal_mode = WAL")
-            db.execute("PRAGMA synchronous = NORMAL")
-            db.execute("PRAGMA secure_delete = ON")  # what is deleted is gone from the file too
-            self._prepare(db)
-            if not writes:
+        # The write lock is taken at once: no transaction fails half-way for it.
+        opened = sqlite3.connect(self.path, timeout=WAIT, isolation_level="IMMEDIATE")
+        try:
+            with closing(opened) as db, db:
+                with suppress(sqlite3.OperationalError):  # it is being set now, or cannot be
+                    db.execute("PRAGMA journal_mode = WAL")
+                db.execute("PRAGMA synchronous = NORMAL")
+                db.execute("PRAGMA secure_delete = ON")  # what is deleted leaves the file too
+                self._prepare(db)
                 return work(db)
-            with _immediate(db):
-                return work(db)
+        except sqlite3.DatabaseError as error:
+            raise _Damaged(error) if _is_damage(error) else error from None
 
     def _prepare(self, db: sqlite3.Connection) -> None:
         version = db.execute("PRAGMA user_version").fetchone()[0]
-        if version == SCHEMA:
-            return
         if version > SCHEMA:
             raise HistoryUnavailable(
                 f"the run history has format {version}, this version reads {SCHEMA}: "
-                f"it was written by a newer one ({self._where()})"
+                f"it was written by a newer one ({self.path})"
             )
-        with _immediate(db):
-            for statement in _SCHEMA.split(";"):
-                db.execute(statement)
-            db.execute(f"PRAGMA user_version = {SCHEMA}")
+        if version < SCHEMA:
+            db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {SCHEMA}; COMMIT")
 
-    def _set_aside(self, error: sqlite3.Error) -> None:
-        """Give a damaged file another name, unless another thread or server has done so."""
-        with _SETTING_ASIDE:
-            try:
-                self._transaction(_check)
-                return  # a good one is here already
-            except sqlite3.DatabaseError as still:
-                if not _is_damage(still):
-                    raise
-            stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:8]}"
-            aside = self.path.with_name(f"{self.path.stem}.damaged-{stamp}{self.path.suffix}")
-            for ending in ("", "-wal", "-shm"):
-                with suppress(FileNotFoundError):
-                    os.replace(f"{self.path}{ending}", f"{aside}{ending}")
+    def _set_aside(self, damage: Exception) -> None:
+        """Give a damaged file another name."""
+        stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:8]}"
+        aside = self.path.with_name(f"{self.path.stem}.damaged-{stamp}{self.path.suffix}")
+        for ending in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                os.replace(f"{self.path}{ending}", f"{aside}{ending}")
         self.said = (
-            f"The run history could not be read ({error}). The file was set aside as {aside}, "
+            f"The run history could not be read ({damage}). The file was set aside as {aside}, "
             "and a new history begun."
         )
 
-    def _where(self) -> str:
-        try:
-            return str(self.path)
-        except RuntimeError:
-            return f"set {FOLDER} to a folder that can be written"
 
-
-def _check(db: sqlite3.Connection) -> None:
-    """Raise what is wrong with a file, if anything is."""
-    db.execute(f"SELECT {_COLUMNS} FROM runs LIMIT 0")
-    if (found := db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-        error = sqlite3.DatabaseError(found)
-        error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-        raise error
+class _Damaged(sqlite3.DatabaseError):
+    """The file is no database, or not a whole one."""
 
 
 def _is_damage(error: sqlite3.Error) -> bool:
     # The low byte is the kind, the rest tells more about it.
     kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return kind in _DAMAGE or str(error).startswith(("no such table", "no such column"))
-
-
-@contextmanager
-def _immediate(db: sqlite3.Connection) -> Iterator[None]:
-    """A transaction that holds the write lock from its beginning: none fails half-way for it."""
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        with suppress(sqlite3.Error):
-            db.execute("ROLLBACK")
-        raise
-    db.execute("COMMIT")
 
 
 def _mine(owner: str) -> tuple[str, tuple[str, ...]]:
@@ -376,17 +340,17 @@ def _label(label: str) -> str:
     return label if len(label) <= MAX_LABEL else label[: MAX_LABEL - 1] + "…"
 
 
-def _result(view: View) -> dict[str, Any]:
+def _result(view: View) -> Result:
     measured = bool(len(view.val_loss))
-    return {
-        "status": str(view.status),
-        "message": view.message,
-        "steps": len(view.loss),
-        "final_loss": _finite(view.recent_loss()),
-        "val_loss": _finite(view.val_loss[-1]) if measured else None,
-        "accuracy": _finite(view.val_accuracy[-1]) if measured else None,
-        "seconds": view.seconds_trained,
-    }
+    return Result(
+        status=str(view.status),
+        message=view.message,
+        steps=len(view.loss),
+        final_loss=_finite(view.recent_loss()),
+        val_loss=_finite(view.val_loss[-1]) if measured else None,
+        accuracy=_finite(view.val_accuracy[-1]) if measured else None,
+        seconds=view.seconds_trained,
+    )
 
 
 def _finite(value: float) -> float | None:

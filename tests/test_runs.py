@@ -86,7 +86,7 @@ def test_a_run_trains_to_its_end(runs):
     assert (view.status, view.message, view.busy) == (Status.DONE, "", False)
     assert view.loss.tolist() == curve(spec)
     assert view.steps.tolist() == list(range(1, 31))
-    assert list(view.layer_norms) == ["embed", "blocks.0", "head"]
+    assert list(view.layer_norms) == ["embed", "blocks.0", "unembed"]
     squares = sum(norms.astype(float) ** 2 for norms in view.layer_norms.values())
     np.testing.assert_allclose(np.sqrt(squares), view.grad_norm, rtol=1e-4)
     assert view.frames[0].step == view.val_steps[0] == 0
