@@ -9,13 +9,14 @@ import pandas as pd
 
 from core.tasks.sources import decode_upload
 from core.train import Change
-from playground.spec import PARTS, Spec, check_names, within
+from playground.spec import DECISIVE, PARTS, Spec, check_fields, within
 from playground.view import View
 
 FORMAT = 1
 MAX_CONFIG_BYTES = 100_000
-SECTIONS = ("format", *PARTS, "changes")
-REQUIRED = SECTIONS[:4]
+SECTIONS = {"format": object, **PARTS, "changes": list}
+REQUIRED = ("format", *DECISIVE)
+CHANGE = {"step": int, "field": str, "value": object}
 
 
 # --- metrics --------------------------------------------------------------------------------
@@ -70,15 +71,12 @@ def config_from_json(
     """
     values = _parsed(text)
     with within("the file"):
-        check_names(values, SECTIONS, REQUIRED)
+        check_fields(values, SECTIONS, REQUIRED)
     if values["format"] != FORMAT:
         raise ValueError(f"format={values['format']!r}: this version reads format {FORMAT}")
-    changes = values.get("changes", [])
-    if not isinstance(changes, list):
-        raise ValueError(f"changes={changes!r}: expected a list […]")
     spec = Spec.from_dict({name: values[name] for name in PARTS if name in values}, own_text)
     with within("changes"):
-        return spec, _changes(changes, spec)
+        return spec, _changes(values.get("changes", []), spec)
 
 
 def _parsed(text: str | bytes) -> dict[str, Any]:
@@ -110,13 +108,9 @@ def _no_field_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _changes(items: list[Any], spec: Spec) -> tuple[Change, ...]:
     """Hot changes, checked by turning the knobs one step after the other."""
     for item in items:
-        if not isinstance(item, dict):
-            raise ValueError(f"{item!r}: expected an object {{…}}")
-        check_names(item, Change._fields, Change._fields)
-        if type(item["step"]) is not int or item["step"] < 0:
+        check_fields(item, CHANGE, CHANGE)
+        if item["step"] < 0:
             raise ValueError(f"step={item['step']!r}: expected a whole number, at least 0")
-        if not isinstance(item["field"], str):
-            raise ValueError(f"field={item['field']!r}: expected a string")
     changes = tuple(Change(**item) for item in items)
     for one, after in pairwise(changes):
         if after.step < one.step:

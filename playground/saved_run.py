@@ -16,7 +16,7 @@ from core import checkpoint
 from core.device import Device
 from core.train import Trainer
 from playground.limits import check_limits
-from playground.spec import PARTS, Spec, within
+from playground.spec import DECISIVE, Spec, within
 from playground.view import Record
 
 ADDED = "playground"
@@ -63,7 +63,7 @@ def load(data: bytes, device: Device | None = None, text: str | None = None) -> 
     saved = checkpoint.from_bytes(data)
     added = saved.run.pop(ADDED, {})
     try:
-        spec = Spec.from_dict({name: saved.run[name] for name in PARTS[:3]}, text)
+        spec = Spec.from_dict({name: saved.run[name] for name in DECISIVE}, text)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a usable checkpoint: {checkpoint.in_words(error)}") from error
     check_limits(spec)  # before anything of its size is built

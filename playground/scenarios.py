@@ -16,7 +16,7 @@ from typing import Any
 from core.tasks import TASKS
 from playground.comparison import MAX_SEEDS
 from playground.series import Series, steps_to
-from playground.spec import KNOBS, Changes, Spec, check_names, read_value, within
+from playground.spec import KNOBS, Changes, Spec, check_fields, read_value, within
 from playground.variants import MAX_VARIANTS, LineUp, Variant, encode
 from playground.view import View
 
@@ -218,19 +218,18 @@ def read(text: str) -> dict[str, Scenario]:
 
 
 TEXTS = ("title", "question", "change", "watch", "why", "name", "expected")
-NEEDED = (*TEXTS, "variants", "outcomes")
-OPTIONAL = ("base", "shown", "seeds")
+NEEDED = dict.fromkeys(TEXTS, str) | {"variants": dict, "outcomes": dict}
+ENTRIES = NEEDED | {"base": dict, "shown": list, "seeds": int}
+SETTABLE = {name: object for name in KNOBS if name != "seed"}
+CONDITION = {field.name: object for field in fields(Condition)}
 
 
 def _scenario(key: str, table: dict[str, Any]) -> Scenario:
-    check_names(table, (*NEEDED, *OPTIONAL), NEEDED)
-    for entry in TEXTS:
-        if not isinstance(table[entry], str) or not table[entry].strip():
-            raise ValueError(f"{entry}={table[entry]!r}: expected a text")
+    check_fields(table, ENTRIES, NEEDED)
     with within("base"):
         base = plain().changed(_changes(table.get("base", {})))
     variants = tuple(
-        (name, _variant(name, base, knobs)) for name, knobs in _table(table, "variants").items()
+        (name, _variant(name, base, knobs)) for name, knobs in table["variants"].items()
     )
     names = (table["name"], *(name for name, _ in variants))
     if len(set(names)) < len(names) or set(names) & set(REFERENCES):
@@ -239,9 +238,7 @@ def _scenario(key: str, table: dict[str, Any]) -> Scenario:
         raise ValueError(f"{len(variants)} variants: give 1 to {MAX_VARIANTS}")
     if not 1 <= (seeds := table.get("seeds", 2)) <= MAX_SEEDS:
         raise ValueError(f"seeds={seeds}: give 1 to {MAX_SEEDS}")
-    outcomes = tuple(
-        _outcome(name, entry, names) for name, entry in _table(table, "outcomes").items()
-    )
+    outcomes = tuple(_outcome(name, entry, names) for name, entry in table["outcomes"].items())
     _check_outcomes(outcomes, table["expected"])
     shown = tuple(table.get("shown", ("accuracy",)))
     if strange := set(shown) - set(MEASURES):
@@ -264,18 +261,9 @@ def _scenario(key: str, table: dict[str, Any]) -> Scenario:
     return scenario
 
 
-def _table(table: Mapping[str, Any], entry: str) -> dict[str, Any]:
-    if not isinstance(table[entry], dict):
-        raise ValueError(f"{entry}={table[entry]!r}: expected a table")
-    return table[entry]
-
-
 def _changes(knobs: Any) -> Changes:
     """The knobs of a table. TOML has no word for nothing, so a text may stand for any value."""
-    if not isinstance(knobs, dict):
-        raise ValueError(f'{knobs!r}: expected a table, like {{ scale = "none" }}')
-    if strange := [name for name in knobs if name not in KNOBS or name == "seed"]:
-        raise ValueError(f"{strange[0]}: no knob of a scenario")
+    check_fields(knobs, SETTABLE, ())
     return tuple(
         (name, read_value(name, value) if isinstance(value, str) else value)
         for name, value in knobs.items()
@@ -297,16 +285,14 @@ def _variant(name: str, base: Spec, knobs: Any) -> Variant:
 
 
 def _outcome(name: str, entry: Any, names: Sequence[str]) -> Outcome:
-    if not isinstance(entry, dict):
-        raise ValueError(f"outcomes: {name}={entry!r}: expected a table")
-    check_names(entry, ("say", "when"), ("say",))
     with within(f"outcomes: {name}"):
+        check_fields(entry, {"say": str, "when": list}, ("say",))
         when = tuple(_condition(item, names) for item in entry.get("when", ()))
     return Outcome(name, " ".join(entry["say"].split()), when)
 
 
 def _condition(item: Mapping[str, Any], names: Sequence[str]) -> Condition:
-    check_names(item, [field.name for field in fields(Condition)], ("what", "of"))
+    check_fields(item, CONDITION, ("what", "of"))
     condition = Condition(**item)
     if condition.what not in MEASURES:
         raise ValueError(f"what={condition.what}: choose one of {', '.join(MEASURES)}")

@@ -1,7 +1,7 @@
 """What decides a run, and how two of them differ: as data and in words."""
 
 import difflib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import Field, dataclass, fields, replace
 from typing import Any
@@ -12,7 +12,9 @@ from core.tasks import TASKS, Task, task_from_dict
 from core.tasks.sequences import SequenceTask
 from core.train import Change
 
-PARTS = ("task", "model", "training", "probe", "label")  # of a spec as a dict
+# The parts of a spec as a dict: the first three decide the run.
+PARTS = {"task": dict, "model": dict, "training": dict, "probe": str | None, "label": str}
+DECISIVE = ("task", "model", "training")
 Changes = tuple[tuple[str, Any], ...]  # (knob, value)
 
 
@@ -175,10 +177,7 @@ class Spec:
         Raises:
             ValueError: names the part, the field, the value and the rule.
         """
-        check_names(values, PARTS, PARTS[:3])
-        for name in PARTS[:3]:
-            if not isinstance(values[name], dict):
-                raise ValueError(f"{name}={values[name]!r}: expected an object {{…}}")
+        check_fields(values, PARTS, DECISIVE)
         with within("task"):
             task = _read_task(values["task"], text)
         with within("model"):
@@ -187,10 +186,6 @@ class Spec:
         with within("training"):
             training = TrainConfig.from_dict(values["training"])
         probe, label = values.get("probe"), values.get("label", "")
-        if not isinstance(probe, str | None):
-            raise ValueError(f"probe={probe!r}: expected a string or null")
-        if not isinstance(label, str):
-            raise ValueError(f"label={label!r}: expected a string")
         with within("probe"):
             task.probe(model.architecture, probe)
         return cls(model, task, training, probe, label)
@@ -271,16 +266,33 @@ def changes_by_step(changes: Iterable[Change]) -> dict[int, dict[str, Any]]:
 # --- read from a file -----------------------------------------------------------------------
 
 
-def check_names(values: Mapping[str, Any], known: Collection[str], required: Iterable[str]) -> None:
-    """Refuse a dict that has an unknown field or lacks a required one.
+EXPECTED = {
+    dict: "an object {…}",
+    list: "a list […]",
+    int: "a whole number",
+    str: "a string",
+    str | None: "a string or null",
+}
+
+
+def check_fields(values: Any, known: Mapping[str, Any], required: Iterable[str]) -> None:
+    """Refuse what is no dict, has an unknown field, or one of another type, or lacks one.
+
+    Args:
+        known: the type of each field.
 
     Raises:
-        ValueError: names them.
+        ValueError: names the field.
     """
-    if strange := sorted(set(values) - set(known)):
-        raise ValueError(f"unknown field {', '.join(strange)}; there is {', '.join(known)}")
+    if not isinstance(values, dict):
+        raise ValueError(f"{values!r}: expected {EXPECTED[dict]}")
+    if unknown := sorted(values.keys() - known.keys()):
+        raise ValueError(f"unknown field {', '.join(unknown)}; there is {', '.join(known)}")
     if missing := [name for name in required if name not in values]:
         raise ValueError(f"field {', '.join(missing)} is missing")
+    for name, value in values.items():
+        if not isinstance(value, known[name]):
+            raise ValueError(f"{name}={value!r}: expected {EXPECTED[known[name]]}")
 
 
 @contextmanager

@@ -184,7 +184,7 @@ def test_a_table_is_all_that_a_scenario_takes():
     ("old", "new", "words"),
     [
         ('title = "Tiny"', "", ["field title is missing"]),
-        ('title = "Tiny"', "title = 3", ["title=3", "expected a text"]),
+        ('title = "Tiny"', "title = 3", ["title=3", "expected a string"]),
         ('title = "Tiny"', 'title = "Tiny"\ncolour = "red"', ["unknown field colour"]),
         ("length = 3", "lenght = 3", ["base", "lenght"]),
         ("length = 3", "length = 300", ["length=300", "at most 64"]),
@@ -193,7 +193,7 @@ def test_a_table_is_all_that_a_scenario_takes():
         ('scale = "none"', 'scale = "half"', ["variants: other", "scale='half'"]),
         ('scale = "none"', 'scale = "√d_k"', ["base itself"]),
         ('scale = "none"', "seed = 1", ["variants: other", "seed"]),
-        ('{ scale = "none" }', '"scale=none"', ["variants: other", "expected a table"]),
+        ('{ scale = "none" }', '"scale=none"', ["variants: other", "expected an object"]),
         ('name = "base"', 'name = "other"', ["must differ"]),
         ("seeds = 1", "seeds = 11", ["seeds=11"]),
         ('expected = "same"', 'expected = "better"', ["expected=better"]),
