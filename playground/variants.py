@@ -176,55 +176,47 @@ def encode(variants: Iterable[Variant]) -> str:
         if any(name == "text" or (name, v) == ("source", "own") for name, v in variant.changes):
             raise ValueError(f"{variant.label}: a text of one's own does not fit into a link")
         parts.append(",".join(f"{name}={value_text(name, v)}" for name, v in variant.changes))
-    if len(link := ";".join(parts)) > MAX_LINK:
-        raise ValueError(_too_long(link))
+    link = ";".join(parts)
+    _check_length(link)
     return link
-
-
-def decode(text: str) -> tuple[Changes, ...]:
-    """The changes of each variant in a link's text; whether they fit a base, `line_up` says.
-
-    Raises:
-        ValueError: names the variant by its place, and what is wrong with it.
-    """
-    if len(text) > MAX_LINK:
-        raise ValueError(_too_long(text))
-    return tuple(_parse(part, place) for place, part in _parts(text))
-
-
-def _parts(text: str) -> list[tuple[int, str]]:
-    """Each variant's part and its place, from 1; empty parts are no variants."""
-    return list(enumerate(filter(str.strip, text.split(";")), 1))
-
-
-def _too_long(text: str) -> str:
-    return f"the variants take {len(text)} characters: a link holds {MAX_LINK}"
 
 
 def read_link(text: str, base: Spec, device: Device | None = None) -> LineUp:
     """The line-up that a link's text describes. What cannot be read is left out, with a reason."""
     wishes, unreadable = [], []
-    for place, part in _parts(text[:MAX_LINK]):
+    for place, part in enumerate(filter(str.strip, text[:MAX_LINK].split(";")), 1):
         try:
-            wishes.append(_parse(part, place))
+            with within(f"variant {place}"):
+                wishes.append(parse(part))
         except ValueError as error:
             unreadable.append(str(error))
-    if len(text) > MAX_LINK:
-        unreadable.append(_too_long(text))
+    try:
+        _check_length(text)
+    except ValueError as error:
+        unreadable.append(str(error))
     found = line_up(base, wishes, device)
     return replace(found, left_out=(*unreadable, *found.left_out))
 
 
-def _parse(part: str, place: int) -> Changes:
+def parse(part: str) -> Changes:
+    """The changes of one variant in a link; whether they fit a base, `line_up` says.
+
+    Raises:
+        ValueError: says what is wrong with it.
+    """
     changes: dict[str, Any] = {}
     for item in part.split(","):
         name, equals, text = (word.strip() for word in item.partition("="))
         if not equals or not name or not text:
-            raise ValueError(f"variant {place}: {item.strip()!r}: expected field=value")
+            raise ValueError(f"{item.strip()!r}: expected field=value")
         if name not in KNOBS:
-            raise ValueError(f"variant {place}: {name}: {unknown(name)}")
+            raise ValueError(f"{name}: {unknown(name)}")
         if name in changes:
-            raise ValueError(f"variant {place}: {name} is given twice")
-        with within(f"variant {place}"):
-            changes[name] = read_value(name, text)
+            raise ValueError(f"{name} is given twice")
+        changes[name] = read_value(name, text)
     return tuple(changes.items())
+
+
+def _check_length(link: str) -> None:
+    if len(link) > MAX_LINK:
+        raise ValueError(f"the variants take {len(link)} characters: a link holds {MAX_LINK}")

@@ -26,9 +26,9 @@ from playground.variants import (
     LineUp,
     Variant,
     caution,
-    decode,
     encode,
     line_up,
+    parse,
     read_link,
 )
 from playground.verdict import verdict
@@ -212,7 +212,7 @@ def test_a_link_holds_the_variants():
     assert found.left_out == ()
     assert found.variants[1].changes == (("norm", "pre"), ("lr", 0.01))
     assert encode(found.variants) == "scale=none;norm=pre,lr=0.01;clip=off;d_ff=16;residual=off"
-    assert encode(()) == "" and decode("") == ()
+    assert encode(()) == "" and read_link("", BASE, CPU).variants == ()
 
 
 VALUES = {
@@ -246,7 +246,8 @@ def test_every_change_survives_a_link(data):
         variants.append(Variant("", tuple((name, data.draw(values_of(name))) for name in names)))
     link = urlencode({"variants": encode(variants)})
     text = parse_qs(link, keep_blank_values=True)["variants"][0]
-    assert decode(text) == tuple(variant.changes for variant in variants)
+    found = [parse(part) for part in text.split(";") if part]
+    assert found == [variant.changes for variant in variants]
 
 
 @pytest.mark.parametrize(
@@ -267,9 +268,6 @@ def test_every_change_survives_a_link(data):
     ],
 )
 def test_a_damaged_link_says_what_is_wrong(text, words):
-    with pytest.raises(ValueError) as error:
-        decode(text)
-    assert all(word in str(error.value) for word in words), error.value
     assert any(all(word in said for word in words) for said in read_link(text, BASE, CPU).left_out)
 
 

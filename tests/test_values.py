@@ -11,7 +11,7 @@ from playground.controls import EVERY
 from playground.knob import Knob
 from playground.scenarios import _changes, plain
 from playground.spec import KNOBS, MODEL_KNOBS, TASK_KNOBS, TRAINING_KNOBS
-from playground.variants import decode
+from playground.variants import parse
 
 TASK_OF = dict.fromkeys(MODEL_KNOBS | TRAINING_KNOBS, "reverse") | {
     name: task for task, knobs in TASK_KNOBS.items() for name in knobs
@@ -53,7 +53,7 @@ def test_every_spelling_of_every_value_is_read_everywhere(knob, value):
     name = name if task in TASKS else knob.key
     for text in spellings(name, value):
         assert knob.read(text) == value  # a link
-        assert decode(f"{name}={text}") == (((name, value),),)  # Compare
+        assert parse(f"{name}={text}") == ((name, value),)  # Compare
         if name != "seed":
             assert in_a_scenario(name, text) == in_a_scenario(name, value)
         if name in TASK_OF:
