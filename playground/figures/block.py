@@ -215,9 +215,7 @@ def _see_through(colour: str) -> str:
     return f"rgba({red},{green},{blue},{SHADE})"
 
 
-def influence_maps(
-    maps: Mapping[str, ArrayLike], *, width: int = 1000, size: Sizes = style.AS_NEEDED
-) -> Figure:
+def influence_maps(maps: Mapping[str, ArrayLike], *, size: Sizes = style.AS_NEEDED) -> Figure:
     """Who moves when one token changes: one map for each sub-layer, hatched where nothing moves.
 
     Args:
@@ -233,7 +231,6 @@ def influence_maps(
         hidden=values == 0,
         titles=list(maps),
         columns=len(maps),
-        width=width,
         size=size,
     )
     layout = figure["layout"]

@@ -138,7 +138,6 @@ def depth_picture(
     *,
     residual: bool,
     smallest: float,
-    width: int = 960,
     size: Sizes = style.LAPTOP,
 ) -> Figure:
     """What flows through an untrained model, block by block, on logarithmic axes.
@@ -151,7 +150,7 @@ def depth_picture(
     """
     names = {True: "with residual connections", False: "without"}
     alt = _flow_alt(quantities, residual)
-    figure = _log_figure(alt, "flow", list(names.values()), width, size)
+    figure = _log_figure(alt, "flow", list(names.values()), 960, size)
     across = panels.domains(len(quantities), gap=0.09)
     for i, (title, values) in enumerate(quantities.items()):
         blocks = len(values[residual]) - 1
@@ -189,7 +188,7 @@ def depth_picture(
 
 
 def _log_figure(alt: str, revision: str, names: Sequence[str], width: int, size: Sizes) -> Figure:
-    """A figure with a legend, and with room for the titles of panels and of axes."""
+    """A figure of about this width, with a legend and with room for the titles of panels and axes."""
     below = style.legend_below([[name] for name in names], width, size)
     figure, font = panels.new_figure(alt, size, revision, **below), size.font
     room = figure["layout"]["margin"]
@@ -251,7 +250,6 @@ def depth_sweep(
     *,
     chosen: tuple[int, bool, str],
     smallest: float,
-    width: int = 1300,
     size: Sizes = style.LAPTOP,
 ) -> Figure:
     """One number for each depth: a line for each norm, with and without residual connections.
@@ -271,7 +269,7 @@ def depth_sweep(
         for title, lines in quantities.items()
     )
     alt = f"At {depths[-1]} blocks. {ends}."
-    figure = _log_figure(alt, "depths", list(names.values()), width, size)
+    figure = _log_figure(alt, "depths", list(names.values()), 1300, size)
     across = panels.domains(len(quantities), gap=0.07)
     n_layers, *wiring = chosen
     for i, (title, lines) in enumerate(quantities.items()):

@@ -19,6 +19,7 @@ FORWARD = style.RUN_COLOURS[0]
 WRONG_SCALE = [[0.0, "rgba(213,94,0,0.05)"], [1.0, style.RUN_COLOURS[1]]]
 MASK_TRACE, REACH_TRACE = 0, 1  # numbers of the two maps that take clicks
 MASKED_BELOW = -1e4  # what a mask pushes out of sight: no score comes near it
+NARROW = 620  # pixels that the chart of the window will about have
 
 
 def mask_picture(
@@ -290,7 +291,6 @@ def window_chart(
     most: int,
     *,
     chosen: tuple[int, int] | None = None,
-    width: int = 620,
     size: Sizes = style.LAPTOP,
 ) -> Figure:
     """How many tokens reach one output, over the window, a line for each number of blocks.
@@ -307,7 +307,7 @@ def window_chart(
         f"Tokens that reach the last of {most} outputs; at a window of {windows[-1]}: {ends}.",
         size,
         "window",
-        **style.legend_below((*names, rule), width, size),
+        **style.legend_below((*names, rule), NARROW, size),
     )
     layout = figure["layout"]
     layout["margin"] |= {"b": layout["margin"]["b"] + 2 * size.font, "l": 4 * size.font}

@@ -344,10 +344,8 @@ def frame(panel: int, colour: str, width: float) -> dict[str, Any]:
     return rectangle(0, 1, 0, 1, {"color": colour, "width": width}, **over(panel))
 
 
-def upright(
-    x: float, width: float, *, panel: int = 0, colour: str = MUTED, dash: str = "dot"
-) -> dict[str, Any]:
+def upright(x: float, width: float, *, panel: int = 0, colour: str = MUTED) -> dict[str, Any]:
     """Line from the bottom to the top of a panel."""
-    suffix, line = suffix_of(panel), {"color": colour, "width": width, "dash": dash}
+    suffix, line = suffix_of(panel), {"color": colour, "width": width, "dash": "dot"}
     refs = {"xref": f"x{suffix}", "yref": f"y{suffix} domain"}
     return rectangle(x, x, 0, 1, line, type="line", **refs)

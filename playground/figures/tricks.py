@@ -20,6 +20,7 @@ COLOURS = PART_COLOURS | {
 NAMES = PART_NAMES | {"attention": "attention", "positions": "positions"}
 REACH = (-46, 40)  # powers of ten on the axis of the number types
 BINS_PER_POWER = 2
+WIDTH = 1100  # pixels that a picture will about have
 UNSEEN = {"visible": False, "fixedrange": True}  # of an axis that only says how long bars are
 GRADIENTS = style.run_colour(6)  # of an untrained model; the runs have the first colours
 
@@ -31,7 +32,7 @@ def schedule_picture(
     lines: Mapping[str, Sequence[float]],
     *,
     total_steps: int,
-    width: int = 1100,
+    width: int = WIDTH,
     size: Sizes = style.LAPTOP,
 ) -> Figure:
     """The learning rate over the steps, one line for each run, in the colours of the runs."""
@@ -69,12 +70,7 @@ def _run(index: int, name: str, values: ArrayLike, size: Sizes) -> dict[str, Any
 
 
 def clip_picture(
-    clip: float,
-    before: Sequence[float],
-    after: Sequence[float],
-    *,
-    width: int = 1100,
-    size: Sizes = style.LAPTOP,
+    clip: float, before: Sequence[float], after: Sequence[float], *, size: Sizes = style.LAPTOP
 ) -> Figure:
     """How long a gradient is after clipping: the rule as a line, measured gradients as points."""
     longest = max(before)
@@ -85,7 +81,7 @@ def clip_picture(
         "after.",
         size,
         "clipping",
-        **style.legend_below(names, width, size),
+        **style.legend_below(names, WIDTH, size),
     )
     layout = figure["layout"]
     layout["margin"] |= {"l": 5 * size.font, "b": layout["margin"]["b"] + size.font}
@@ -183,7 +179,7 @@ def norm_history(
 
 
 def tying_picture(
-    two: Mapping[str, int], one: Mapping[str, int], *, width: int = 1100, size: Sizes = style.LAPTOP
+    two: Mapping[str, int], one: Mapping[str, int], *, size: Sizes = style.LAPTOP
 ) -> Figure:
     """The parameters by part, with two tables and with one, on one scale."""
     rows = {"two tables": two, "one table": one}
@@ -197,7 +193,7 @@ def tying_picture(
         "tying",
         barmode="stack",
         bargap=0.35,
-        **style.legend_below([NAMES[part] for part in shown], width, size),
+        **style.legend_below([NAMES[part] for part in shown], WIDTH, size),
     )
     layout = figure["layout"]
     layout["legend"]["traceorder"] = "normal"
