@@ -88,9 +88,12 @@ def _describe(name: str, why: str) -> Device:
     return Device(name, f"{title}: {why}", (("fp32", None), ("bf16", bf16), ("fp16", None)))
 
 
-def compute_dtype(x: Tensor) -> torch.dtype:
-    """The number type in which a model computes that has read `x`: autocast's where it is on."""
-    device = x.device.type
+def compute_dtype(weight: Tensor) -> torch.dtype:
+    """The type of what a matrix product with `weight` gives: autocast's, where that is on.
+
+    Attention's scores are such products, and what is added to them must be of their type.
+    """
+    device = weight.device.type
     known = torch.amp.is_autocast_available(device)  # "meta" is not
     on = known and torch.is_autocast_enabled(device)
-    return torch.get_autocast_dtype(device) if on else x.dtype
+    return torch.get_autocast_dtype(device) if on else weight.dtype

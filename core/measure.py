@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from core.generate import generate
+from core.masks import hidden_score
 from core.model import Transformer
 from core.tasks import Batch
 from core.tokens import IGNORED, PAD
@@ -14,36 +15,37 @@ from core.tokens import IGNORED, PAD
 Weights = Float[Tensor, "batch heads query key"]
 
 
-def seen_keys(
+def read_mask(
     masked: Float[Tensor, "batch heads query key"],
 ) -> Bool[Tensor, "batch heads query key"]:
-    """Which cells the mask leaves visible, read off the masked scores."""
-    return masked > torch.finfo(masked.dtype).min / 4
+    """Which keys are allowed, read off the masked scores."""
+    return masked > hidden_score(masked.dtype) / 2
 
 
 def entropy_share(
-    weights: Weights, seen: Bool[Tensor, "#batch #heads query key"]
+    weights: Weights, allowed: Bool[Tensor, "#batch #heads query key"]
 ) -> Float[Tensor, " heads"]:
-    """Mean entropy of each head's rows, as a share of its maximum ln(visible keys): 0 to 1.
+    """Mean entropy of each head's rows, as a share of its maximum ln(allowed keys): 0 to 1.
 
-    1 is uniform attention, 0 a look at one key only. Rows with a single visible key
+    1 is uniform attention, 0 a look at one key only. Rows with a single allowed key
     have no choice and are left out.
     """
     entropy = -torch.xlogy(weights, weights).sum(-1)
-    n_seen = seen.sum(-1).expand_as(entropy)
-    share = entropy / n_seen.clamp(min=2).log()
-    return _mean_over_rows(share, n_seen > 1)
+    n_allowed = allowed.sum(-1).expand_as(entropy)
+    share = entropy / n_allowed.clamp(min=2).log()
+    return _mean_over_rows(share, n_allowed > 1)
 
 
 def largest_weight(
-    weights: Weights, seen: Bool[Tensor, "#batch #heads query key"]
+    weights: Weights, allowed: Bool[Tensor, "#batch #heads query key"]
 ) -> Float[Tensor, " heads"]:
     """Mean of each row's largest weight, over the rows with a choice.
 
     Where no row has one, over the rows that see anything: they look at their only key, weight 1.
     """
-    largest, n_seen = weights.amax(-1), seen.sum(-1).expand(weights.shape[:-1])
-    rows = n_seen > (1 if (n_seen > 1).any() else 0)
+    largest = weights.amax(-1)
+    n_allowed = allowed.sum(-1).expand_as(largest)
+    rows = n_allowed > (1 if (n_allowed > 1).any() else 0)
     return _mean_over_rows(largest, rows)
 
 
@@ -54,9 +56,9 @@ def _mean_over_rows(
     return torch.where(chosen, values, 0.0).sum((0, 2)) / count
 
 
-def score_spread(scaled: Weights, seen: Bool[Tensor, "#batch #heads query key"]) -> float:
-    """Standard deviation of the scaled scores over the visible cells."""
-    values = scaled[seen.expand_as(scaled)]
+def score_spread(scaled: Weights, allowed: Bool[Tensor, "#batch #heads query key"]) -> float:
+    """Standard deviation of the scaled scores over the allowed keys."""
+    values = scaled[allowed.expand_as(scaled)]
     return values.std(correction=0).item() if values.numel() else 0.0
 
 
@@ -80,7 +82,7 @@ def future_influence(model: Transformer, inputs: tuple[Int[Tensor, "batch _"], .
     length = tokens.shape[1]
     usual = model(*source, tokens)
     moves = [usual.new_zeros(())]
-    for position in {length // 2, length - 1} - {0}:
+    for position in {length // 2, length - 1} - {0}:  # nothing stands before 0
         changed = tokens.clone()
         changed[:, position] = _another_token(tokens[:, position], usual.shape[-1])
         moved = model(*source, changed)[:, :position] - usual[:, :position]

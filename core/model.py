@@ -1,6 +1,7 @@
 """The transformer: embed, pass through the blocks, read off the logits.
 
-A decoder-only and an encoder-only model are the same stack of blocks under different masks; an
+A decoder-only and an encoder-only model are the same stack of blocks: the task gives them other
+targets, and the mask is yours to choose (`mask="none"` lets either see both ways). An
 encoder-decoder is two stacks, the second of which also reads the first one's output.
 """
 
@@ -12,24 +13,29 @@ from core.blocks import Block, CrossBlock, Stream, final_norm
 from core.config import ModelConfig
 from core.device import compute_dtype
 from core.init import embedding_factor, initialise
-from core.masks import MASKS, Bias, as_bias, everything, hide_padding, keep_padding, visible
-from core.positions import POSITIONS, NoPosition
+from core.masks import MASKS, Bias, Rule, allowed_keys, as_bias, everything, hide_padding
+from core.positions import POSITIONS, Position
 from core.tokens import PAD
 from core.trace import NO_TRACE, Trace
 
 Tokens = Int[Tensor, "batch length"]
 Source = Int[Tensor, "batch source"]
+Keys = Int[Tensor, "batch key"]
 Logits = Float[Tensor, "batch length vocab"]
 
 
 class Embedding(nn.Module):
     """Tokens become vectors that also know where they stand (paper, sections 3.4 and 3.5).
 
-    A token is one row of a learnt table: tokens that behave alike end up with similar rows. The
-    factor gives these rows and the positions added to them about the same size.
+    A token is one row of a learnt table: tokens that behave alike end up with similar rows.
+
+    Under `init="xavier"` the factor √d_model brings the rows to a size of 1, beside sinusoids of
+    0.7 (root mean squares); learned positions start at 0.02 there. Under the other inits the
+    factor is 1, and rows start at 0.02 (`gpt2`) or 1 (`torch`). So `init` decides not only the
+    first numbers, but also this factor in every forward pass.
     """
 
-    def __init__(self, config: ModelConfig, position: NoPosition) -> None:
+    def __init__(self, config: ModelConfig, position: Position) -> None:
         super().__init__()
         self.tokens = nn.Embedding(config.vocab_size, config.d_model)
         self.position = position
@@ -44,7 +50,7 @@ class Transformer(nn.Module):
     """Decoder-only or encoder-only: one stack of blocks over one sequence.
 
     Args:
-        config: every switch is decided here; nothing in a forward asks again.
+        config: every switch; what it stands for is chosen here, once.
         block: what is stacked.
     """
 
@@ -53,7 +59,7 @@ class Transformer(nn.Module):
         position = POSITIONS[config.position](config)
         self.max_len = config.max_len
         self.may_see = MASKS[config.mask](config.window)
-        self.pad = hide_padding if config.pad_mask else keep_padding
+        self.pad_mask = config.pad_mask
         self.embed = Embedding(config, position)
         self.blocks = nn.ModuleList(block(config, position) for _ in range(config.n_layers))
         self.norm = final_norm(config)
@@ -61,16 +67,23 @@ class Transformer(nn.Module):
         if config.tie_embeddings:  # one table for reading and writing (paper, section 3.4)
             self.unembed.weight = self.embed.tokens.weight
 
-    def bias(self, tokens: Tokens, x: Stream) -> Bias:
-        """What self-attention adds to its scores: mask, padding and position in one."""
-        length = tokens.shape[1]
-        seen = visible(self.may_see, length, length, tokens.device)  # [query, key]
-        seen = self.pad(seen, tokens != PAD)  # [batch, 1, query, key]
-        return as_bias(seen, self.embed.position.bias(length, length), compute_dtype(x))
+    def attention_bias(
+        self, may_see: Rule, n_query: int, keys: Keys, position_bias: Tensor | float = 0.0
+    ) -> Bias:
+        """What attention adds to its scores: mask, padding and position in one.
+
+        Args:
+            keys: the tokens that are looked at.
+        """
+        allowed = allowed_keys(may_see, n_query, keys.shape[1], keys.device)  # [query, key]
+        if self.pad_mask:
+            allowed = hide_padding(allowed, keys != PAD)  # [batch, 1, query, key]
+        return as_bias(allowed, position_bias, compute_dtype(self.unembed.weight))
 
     def forward(self, tokens: Tokens, trace: Trace = NO_TRACE) -> Logits:
+        n = tokens.shape[1]
+        bias = self.attention_bias(self.may_see, n, tokens, self.embed.position.bias(n, n))
         x = trace("embed", self.embed(tokens))  # [batch, length, d_model]
-        bias = self.bias(tokens, x)
         for i, block in enumerate(self.blocks):
             x = block(x, bias, trace.scope(f"blocks.{i}"))
         return trace("logits", self.unembed(self.norm(x)))  # [batch, length, vocab]
@@ -79,7 +92,7 @@ class Transformer(nn.Module):
 class Encoder(nn.Module):
     """The stack beside a decoder: it reads the whole source, both ways."""
 
-    def __init__(self, config: ModelConfig, position: NoPosition) -> None:
+    def __init__(self, config: ModelConfig, position: Position) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(Block(config, position) for _ in range(config.n_layers))
         self.norm = final_norm(config)
@@ -97,27 +110,23 @@ class EncoderDecoder(Transformer):
         super().__init__(config, CrossBlock)
         self.encoder = Encoder(config, self.embed.position)
 
-    def source_bias(
-        self, n_query: int, source: Source, x: Stream, position_bias: Tensor | float
-    ) -> Bias:
-        """Every query may read the whole source, padding excepted."""
-        seen = visible(everything, n_query, source.shape[1], source.device)
-        return as_bias(self.pad(seen, source != PAD), position_bias, compute_dtype(x))
-
     def forward(self, source: Source, target: Tokens, trace: Trace = NO_TRACE) -> Logits:
-        n_source, n_target = source.shape[1], target.shape[1]
+        n = source.shape[1]
+        bias = self.attention_bias(everything, n, source, self.embed.position.bias(n, n))
         x = trace("encoder.embed", self.embed(source))  # [batch, source, d_model]
-        bias = self.source_bias(n_source, source, x, self.embed.position.bias(n_source, n_source))
         memory = self.encoder(x, bias, trace.scope("encoder"))
 
+        n = target.shape[1]
+        bias = self.attention_bias(self.may_see, n, target, self.embed.position.bias(n, n))
+        memory_bias = self.attention_bias(everything, n, source)
         x = trace("embed", self.embed(target))  # [batch, length, d_model]
-        bias, memory_bias = self.bias(target, x), self.source_bias(n_target, source, x, 0.0)
         for i, block in enumerate(self.blocks):
             x = block(x, bias, memory, memory_bias, trace.scope(f"blocks.{i}"))
         return trace("logits", self.unembed(self.norm(x)))  # [batch, length, vocab]
 
 
-# The switch `architecture`: an encoder-only model differs from a decoder-only one by its mask.
+# The switch `architecture`. "encoder" is the same model as "decoder": its task asks for a label at
+# each position, and it sees both ways only under mask="none".
 ARCHITECTURES: dict[str, type[Transformer]] = {
     "decoder": Transformer,
     "encoder": Transformer,
@@ -135,17 +144,4 @@ def build_model(config: ModelConfig, seed: int = 0) -> Transformer:
     with torch.random.fork_rng(devices=[]):
         model = ARCHITECTURES[config.architecture](config)
     initialise(model, config, seed)
-    return model
-
-
-def adopt(model: Transformer, old: Transformer) -> Transformer:
-    """Let a model take over another one's parameters and buffers: the very same tensors.
-
-    A hot change builds a new model from the new config and lets it adopt what the old one has
-    learnt. Tied parameters stay tied, and the optimiser goes on with the objects it knows.
-    """
-    for name, module in model.named_modules():
-        source = old.get_submodule(name)
-        module._parameters.update(source._parameters)
-        module._buffers.update(source._buffers)
     return model

@@ -23,8 +23,8 @@ from core.measure import (
     free_running_accuracy,
     future_influence,
     largest_weight,
+    read_mask,
     score_spread,
-    seen_keys,
     spread_in_theory,
 )
 from core.tasks import IGNORED, VALIDATION_SIZE, Batch
@@ -189,16 +189,16 @@ def _attention(trainer: Trainer, probe: Batch, seen: dict[str, Tensor]) -> dict[
     maps = {}
     for name in (path.removesuffix(".weights") for path in seen if path.endswith(".weights")):
         stages = {stage: seen[f"{name}.{stage}"] for stage in STAGES}
-        visible = seen_keys(stages["masked"])
+        allowed = read_mask(stages["masked"])
         maps[name] = Attention(
             name,
             {stage: tensor[0].numpy() for stage, tensor in stages.items()},
-            ~visible[0, 0].numpy(),
+            ~allowed[0, 0].numpy(),
             query_tokens=first if name.startswith("encoder.") else last,
             key_tokens=first if name.startswith("encoder.") or name.endswith(".cross") else last,
-            entropy=entropy_share(stages["weights"], visible).tolist(),
-            largest=largest_weight(stages["weights"], visible).tolist(),
-            spread=score_spread(stages["scaled"], visible),
+            entropy=entropy_share(stages["weights"], allowed).tolist(),
+            largest=largest_weight(stages["weights"], allowed).tolist(),
+            spread=score_spread(stages["scaled"], allowed),
             theory=theory,
         )
     return maps

@@ -286,7 +286,9 @@ class AttentionOnly:
         tokens = torch.ones(rows, config.max_len, dtype=torch.long, device=trainer.device.name)
         self.layers, self.scale = config.n_layers, config.d_head**-0.5
         self.qkv = [torch.randn(shape, device=tokens.device, requires_grad=True) for _ in range(3)]
-        self.bias: Bias = trainer.model.bias(tokens, self.qkv[0])
+        self.bias: Bias = trainer.model.attention_bias(
+            trainer.model.may_see, config.max_len, tokens
+        )
         self.grad = torch.randn(shape, device=tokens.device)
 
     def __call__(self) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from core.config import ModelConfig, TrainConfig
-from core.measure import free_running_accuracy, future_influence, score_spread, seen_keys
+from core.measure import free_running_accuracy, future_influence, read_mask, score_spread
 from core.tasks import TASKS
 from core.train import Trainer
 
@@ -123,5 +123,5 @@ def test_without_scaling_the_spread_of_the_scores_is_the_root_of_d_k(d_model):
             trainer = Trainer(config, task, TrainConfig(seed=seed))
             seen = trainer.look(*task.validation("decoder").inputs)
             name = "blocks.0.attention"
-            spread = score_spread(seen[f"{name}.scaled"], seen_keys(seen[f"{name}.masked"]))
+            spread = score_spread(seen[f"{name}.scaled"], read_mask(seen[f"{name}.masked"]))
             assert spread == pytest.approx(expected, rel=0.3)

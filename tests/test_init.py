@@ -9,7 +9,7 @@ from torch import nn
 
 from core.config import ARCHITECTURES, INITS, POSITIONS, ModelConfig
 from core.init import INITS as RULES
-from core.measure import score_spread, seen_keys, spread_in_theory
+from core.measure import read_mask, score_spread, spread_in_theory
 from core.model import Transformer, build_model
 from core.trace import Recorder
 
@@ -210,7 +210,7 @@ def first_scores(model: Transformer) -> tuple[float, float]:
     trace = Recorder()
     model(tokens, trace)
     seen = trace.seen
-    keys = seen_keys(seen["blocks.0.attention.masked"])
+    keys = read_mask(seen["blocks.0.attention.masked"])
     return tuple(
         score_spread(seen[f"blocks.0.attention.{stage}"], keys) for stage in ("scores", "scaled")
     )

@@ -5,7 +5,7 @@ import torch
 
 from core.config import MASKS as NAMES
 from core.config import ModelConfig
-from core.masks import MASKS, as_bias, everything, hide_padding, visible
+from core.masks import MASKS, allowed_keys, as_bias, everything, hide_padding
 from core.model import build_model
 from core.trace import Recorder
 
@@ -24,7 +24,7 @@ def may_see(mask: str, window: int, query: int, key: int) -> bool:
 @pytest.mark.parametrize("mask", NAMES)
 @pytest.mark.parametrize("window", [1, 2, 3, 6, 7])
 def test_mask_equals_two_loops(mask, window, device):
-    seen = visible(MASKS[mask](window), 6, 6, torch.device(device))
+    seen = allowed_keys(MASKS[mask](window), 6, 6, torch.device(device))
     expected = [[may_see(mask, window, i, j) for j in range(6)] for i in range(6)]
     assert seen.tolist() == expected
     assert seen.device.type == device
@@ -36,23 +36,23 @@ def test_registry_and_legal_names_agree():
 
 def test_window_counts_the_token_itself():
     """MSK-04"""
-    keys_per_row = visible(MASKS["window"](3), 6, 6, CPU).sum(1)
+    keys_per_row = allowed_keys(MASKS["window"](3), 6, 6, CPU).sum(1)
     assert keys_per_row.tolist() == [1, 2, 3, 3, 3, 3]
 
 
 def test_window_of_one_is_the_identity_and_a_long_one_is_causal():
     """MSK-04"""
-    assert torch.equal(visible(MASKS["window"](1), 6, 6, CPU), torch.eye(6, dtype=torch.bool))
-    causal = visible(MASKS["causal"](1), 6, 6, CPU)
+    assert torch.equal(allowed_keys(MASKS["window"](1), 6, 6, CPU), torch.eye(6, dtype=torch.bool))
+    causal = allowed_keys(MASKS["causal"](1), 6, 6, CPU)
     for window in (6, 7, 100):
-        assert torch.equal(visible(MASKS["window"](window), 6, 6, CPU), causal)
+        assert torch.equal(allowed_keys(MASKS["window"](window), 6, 6, CPU), causal)
 
 
 @pytest.mark.parametrize(("mask", "expected"), [("causal", [1, 2, 2, 2]), ("none", [2, 2, 2, 2])])
 def test_padding_hides_keys_and_no_queries(mask, expected):
     """MSK-03"""
     real = torch.tensor([[5, 7, 0, 0]]) != 0
-    seen = hide_padding(visible(MASKS[mask](1), 4, 4, CPU), real)
+    seen = hide_padding(allowed_keys(MASKS[mask](1), 4, 4, CPU), real)
     assert seen.shape == (1, 1, 4, 4)
     assert seen.sum(-1).flatten().tolist() == expected
 
@@ -84,7 +84,7 @@ def test_pad_mask_off_lets_padding_in(randomise):
 
 def test_equal_scores_share_the_visible_keys():
     """XMS-01"""
-    bias = as_bias(visible(MASKS["causal"](1), 4, 4, CPU), 0.0, torch.float64)
+    bias = as_bias(allowed_keys(MASKS["causal"](1), 4, 4, CPU), 0.0, torch.float64)
     weights = bias.added.softmax(-1)
     rows = [[1 / n if key < n else 0 for key in range(4)] for n in range(1, 5)]
     assert torch.allclose(weights, torch.tensor(rows, dtype=torch.float64), rtol=0, atol=1e-15)
@@ -93,7 +93,7 @@ def test_equal_scores_share_the_visible_keys():
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_hidden_cells_are_finite_leave_room_and_vanish(dtype):
     """NUM-01"""
-    bias = as_bias(visible(MASKS["causal"](1), 4, 4, CPU), 0.0, dtype)
+    bias = as_bias(allowed_keys(MASKS["causal"](1), 4, 4, CPU), 0.0, dtype)
     assert bias.added.dtype == dtype
     assert bias.added.isfinite().all()
     # The lowest score that a query could give still does not overflow.
@@ -105,7 +105,7 @@ def test_hidden_cells_are_finite_leave_room_and_vanish(dtype):
 @pytest.mark.parametrize("position", [0.0, torch.randn(1, 2, 4, 4, dtype=torch.float64)])
 @pytest.mark.parametrize("padded", [False, True])
 def test_bias_keeps_to_what_the_fused_kernel_takes(position, padded):
-    seen = visible(everything, 4, 4, CPU)
+    seen = allowed_keys(everything, 4, 4, CPU)
     if padded:
         seen = hide_padding(seen, torch.tensor([[True, True, False, False]] * 3))
     bias = as_bias(seen, position, torch.float64)
@@ -116,7 +116,7 @@ def test_bias_keeps_to_what_the_fused_kernel_takes(position, padded):
 
 def test_query_without_a_visible_key_is_known():
     real = torch.tensor([[False, False, True, True]])
-    seen = hide_padding(visible(MASKS["causal"](1), 4, 4, CPU), real)
+    seen = hide_padding(allowed_keys(MASKS["causal"](1), 4, 4, CPU), real)
     bias = as_bias(seen, 0.0, torch.float32)
     assert bias.sees.flatten().tolist() == [0.0, 0.0, 1.0, 1.0]
 

@@ -6,20 +6,20 @@ import pytest
 import torch
 
 from core.config import ModelConfig
-from core.masks import MASKS, as_bias, visible
+from core.masks import MASKS, allowed_keys, as_bias
 from core.measure import (
     entropy_share,
     free_running_accuracy,
     future_influence,
     largest_weight,
+    read_mask,
     score_spread,
-    seen_keys,
     spread_in_theory,
 )
 from core.model import build_model
 from core.tasks import IGNORED, TASKS, Batch
 
-CAUSAL = visible(MASKS["causal"](1), 4, 4, torch.device("cpu"))[None, None]
+CAUSAL = allowed_keys(MASKS["causal"](1), 4, 4, torch.device("cpu"))[None, None]
 
 
 def even(seen: torch.Tensor) -> torch.Tensor:
@@ -73,7 +73,7 @@ def test_heads_and_rows_of_a_batch_are_averaged_apart():
 def test_visible_keys_are_read_off_the_masked_scores(dtype):
     bias = as_bias(CAUSAL[0, 0], 0.0, dtype)
     scores = 100 * torch.randn(2, 3, 4, 4).to(dtype)
-    assert torch.equal(seen_keys(scores + bias.added), CAUSAL.expand(2, 3, 4, 4))
+    assert torch.equal(read_mask(scores + bias.added), CAUSAL.expand(2, 3, 4, 4))
 
 
 def test_spread_counts_visible_cells_only():

@@ -7,7 +7,15 @@ import streamlit as st
 
 from core.attention import attention_spelled_out
 from core.config import ModelConfig, TrainConfig
-from core.masks import MASKS, as_bias, causal, everything, hide_padding, sliding_window
+from core.masks import (
+    MASKS,
+    as_bias,
+    causal,
+    everything,
+    hidden_score,
+    hide_padding,
+    sliding_window,
+)
 from core.measure import future_influence
 from core.tasks import TASKS
 from playground import lesson
@@ -378,7 +386,14 @@ st.markdown(about_padding(parts, kind, position))
 st.caption(
     "Colour: the largest difference of a logit at that place. The padding itself is never scored."
 )
-lesson.source(SOURCES[kind], as_bias, hide_padding, attention_spelled_out, future_influence)
+lesson.source(
+    SOURCES[kind],
+    hide_padding,
+    hidden_score,
+    as_bias,
+    attention_spelled_out,
+    future_influence,
+)
 
 # --- training ---------------------------------------------------------------------------------
 

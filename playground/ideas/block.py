@@ -14,9 +14,9 @@ from core.attention import SelfAttention
 from core.blocks import ACTIVATIONS, FeedForward
 from core.config import ModelConfig
 from core.init import initialise
-from core.masks import MASKS, as_bias, visible
+from core.masks import MASKS, allowed_keys, as_bias
 from core.model import build_model
-from core.positions import NoPosition
+from core.positions import Position
 from core.tasks import TASKS
 from core.trace import Recorder
 
@@ -144,12 +144,12 @@ def sublayers(length: int) -> list[tuple[str, Callable[[Tensor], Tensor]]]:
     """The two sub-layers of a block, attention with and without a mask."""
     config = ModelConfig(d_model=WIDTH, n_heads=HEADS, max_len=length)
     block = nn.ModuleDict(
-        {"attention": SelfAttention(config, NoPosition()), "ffn": FeedForward(config)}
+        {"attention": SelfAttention(config, Position()), "ffn": FeedForward(config)}
     )
     initialise(block, config, 0)
     biases = {
         mask: as_bias(
-            visible(MASKS[mask](0), length, length, torch.device("cpu")), 0.0, torch.float32
+            allowed_keys(MASKS[mask](0), length, length, torch.device("cpu")), 0.0, torch.float32
         )
         for mask in ("none", "causal")
     }

@@ -13,7 +13,7 @@ from torch import Tensor
 from core.attention import SCALES, attention
 from core.config import ModelConfig
 from core.masks import Bias
-from core.measure import seen_keys
+from core.measure import read_mask
 from core.model import build_model
 from core.tasks import Recall
 from core.trace import Recorder
@@ -114,7 +114,7 @@ def look(
         token=_numbers(token),
         place=_numbers(seen["embed"] - token),
         x=_numbers(seen["embed"]),
-        hidden=_numbers(~seen_keys(seen["masked"]))[0],
+        hidden=_numbers(~read_mask(seen["masked"]))[0],
         scale=SCALES[config.scale](config),
         **found,
     )

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from core.config import ModelConfig
-from core.masks import MASKS, Predicate, as_bias, hide_padding, visible
+from core.masks import MASKS, Rule, allowed_keys, as_bias, hidden_score, hide_padding
 from core.measure import future_influence
 from core.model import Transformer, build_model
 from core.tasks import TASKS
@@ -31,7 +31,7 @@ TASK = TASKS["reverse"]()
 PADDED = ("9265358979", "3238462", "6433")  # sequences of different lengths
 SIDES = ("end", "start")
 ROUNDING = 1e-5  # a smaller difference between two logits is one of rounding
-HIDDEN_SCORE = as_bias(torch.tensor([[False]]), 0.0, torch.float32).added.item()
+HIDDEN_SCORE = hidden_score(torch.float32)
 
 Cells = tuple[tuple[bool, ...], ...]  # [query][key]: may the query see the key
 
@@ -58,16 +58,16 @@ def table(
     Args:
         edits: (query, key) -> whether it is visible; those outside the table are passed over.
     """
-    seen = visible(MASKS[kind](window), length, length, torch.device("cpu"))
-    seen = hide_padding(seen, tokens(length, padding) != PAD)[0, 0].clone()
+    allowed = allowed_keys(MASKS[kind](window), length, length, torch.device("cpu"))
+    allowed = hide_padding(allowed, tokens(length, padding) != PAD)[0, 0].clone()
     for (query, key), may_see in (edits or {}).items():
         if query < length and key < length:
-            seen[query, key] = may_see
-    return tuple(map(tuple, seen.tolist()))
+            allowed[query, key] = may_see
+    return tuple(map(tuple, allowed.tolist()))
 
 
-def by_hand(cells: Cells) -> Predicate:
-    """A mask drawn cell by cell is a predicate that looks its answer up."""
+def by_hand(cells: Cells) -> Rule:
+    """A mask drawn cell by cell is a rule that looks its answer up."""
     drawn = torch.tensor(cells)
     return lambda query, key: drawn[query, key]
 
@@ -94,7 +94,7 @@ def untrained(n_layers: int, *, pad_mask: bool = False, **switches: Any) -> Tran
     return build_model(config)
 
 
-def masked_by(model: Transformer, mask: Predicate) -> Transformer:
+def masked_by(model: Transformer, mask: Rule) -> Transformer:
     """The same model, the very same weights, under another mask."""
     other = copy.copy(model)
     other.may_see = mask

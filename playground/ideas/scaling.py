@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from core.attention import SCALES, SelfAttention, attention
 from core.config import ModelConfig
 from core.init import initialise
-from core.masks import Bias, as_bias, everything, visible
-from core.measure import entropy_share, largest_weight, score_spread, seen_keys, spread_in_theory
-from core.positions import NoPosition
+from core.masks import Bias, allowed_keys, as_bias, everything
+from core.measure import entropy_share, largest_weight, read_mask, score_spread, spread_in_theory
+from core.positions import Position
 from core.trace import Recorder
 
 MAX_WIDTH = 1024  # d_model of the widest head looked at
@@ -48,8 +48,8 @@ def softmax_gradient(weights: Float[Tensor, "*rows key"]) -> Float[Tensor, "*row
 
 def no_mask(length: int) -> Bias:
     """Every query sees every key."""
-    seen = visible(everything, length, length, torch.device("cpu"))
-    return as_bias(seen, 0.0, torch.float32)
+    allowed = allowed_keys(everything, length, length, torch.device("cpu"))
+    return as_bias(allowed, 0.0, torch.float32)
 
 
 @lru_cache(maxsize=64)
@@ -65,7 +65,7 @@ def queries_and_keys(
     config = ModelConfig(
         d_model=d_head * n_heads, n_heads=n_heads, init=init, max_len=length, vocab_size=2
     )
-    layer = nn.ModuleDict({"attention": SelfAttention(config, NoPosition())})
+    layer = nn.ModuleDict({"attention": SelfAttention(config, Position())})
     models = max(1, NUMBERS // config.d_model)
     rows = max(LEAST_ROWS, SCORES // length)
     batch = -(-rows // (length * n_heads * models))
@@ -89,7 +89,7 @@ def scores(d_head: int, n_heads: int, scale: str, init: str, length: int, seed: 
     trace = Recorder()
     attention(q, k, k, no_mask(length), factor, trace)
     scaled, weights = trace.seen["scaled"], trace.seen["weights"]
-    seen = seen_keys(trace.seen["masked"])
+    seen = read_mask(trace.seen["masked"])
     rows = weights.flatten(0, -2)
     typical = (rows.amax(-1) - rows.amax(-1).mean()).abs().argmin()
     return Scores(
