@@ -1,5 +1,7 @@
 """What a training reports: each step, an evaluation, a change on the way, and its early end."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -41,3 +43,21 @@ class Diverged(RuntimeError):
     def __init__(self, step: int, lr: float, reason: str) -> None:
         super().__init__(f"diverged at step {step} (learning rate {lr:g}): {reason}")
         self.step, self.lr, self.reason = step, lr, reason
+
+
+def layer_of(name: str) -> str:
+    """`blocks.1.attention.qkv.weight` belongs to `blocks.1`, `unembed.weight` to `unembed`."""
+    stack, of_a_block, rest = name.partition("blocks.")
+    return f"{stack}blocks.{rest.split('.')[0]}" if of_a_block else name.split(".")[0]
+
+
+def norms_by_layer(layers: Sequence[str], norms: Sequence[float]) -> dict[str, float]:
+    """The length of each layer's gradient, from those of its parameters.
+
+    Args:
+        layers: which layer each parameter belongs to.
+    """
+    parts: dict[str, list[float]] = {}
+    for layer, norm in zip(layers, norms, strict=True):
+        parts.setdefault(layer, []).append(norm)
+    return {layer: math.hypot(*part) for layer, part in parts.items()}

@@ -20,9 +20,9 @@ from torch import Tensor
 from core.config import ModelConfig, TrainConfig
 from core.device import DTYPES, Device, choose_device
 from core.knobs import turned
-from core.model import adopt, build_model
+from core.model import Transformer, build_model
 from core.optimize import OPTIMIZERS, cross_entropy, learning_rate
-from core.report import Change, Diverged, Evaluation, Step
+from core.report import Change, Diverged, Evaluation, Step, layer_of, norms_by_layer
 from core.tasks import Batch, Task
 from core.tokens import IGNORED
 from core.trace import NO_TRACE, Recorder, Trace
@@ -47,7 +47,8 @@ class Trainer:
         device: Device | None = None,
     ) -> None:
         self.config = train_config or TrainConfig()
-        self.model_config, self.task = model_config, task
+        self.model_config = model_config
+        self.task = task
         self.device = device or choose_device()
         model_config.check_fits(task)
         self.device.check(self.config.precision)
@@ -63,8 +64,8 @@ class Trainer:
         dtype = DTYPES[self.config.precision]
         self.autocast = torch.autocast(self.device.kind, dtype) if dtype else nullcontext()
         self.scaler = torch.amp.GradScaler(self.device.kind, enabled=dtype is torch.float16)
-        self.layer_of = [layer_of(name) for name, _ in self.model.named_parameters()]
-        self.layers = list(dict.fromkeys(self.layer_of))  # from input to output
+        self.layer_of_each = [layer_of(name) for name, _ in self.model.named_parameters()]
+        self.layers = list(dict.fromkeys(self.layer_of_each))  # from input to output
 
     def __iter__(self) -> Iterator[Step]:
         """Train to the end."""
@@ -74,27 +75,35 @@ class Trainer:
     def step(self) -> Step:
         """Do one optimiser step.
 
+        A step whose gradients overflow in fp16 counts, although its update is skipped.
+
         Raises:
             Diverged: the loss or a gradient is not finite; the update is not made.
         """
         if self.diverged:
             raise self.diverged
         start = time.perf_counter()
+
+        # The batch.
         architecture, size = self.model_config.architecture, self.config.batch_size
         inputs, targets = self.task.batch(architecture, size, self.batches).to(self.device.name)
 
+        # Forward: how wrong is the model?
         self.optimizer.zero_grad(set_to_none=True)
         with self.autocast:
             loss = cross_entropy(self.model(*inputs), targets)
-        self.scaler.scale(loss).backward()  # the scaler does something under fp16 alone
+
+        # Backward: what would each parameter have to change? (The scaler acts under fp16 alone.)
+        self.scaler.scale(loss).backward()
         self.scaler.unscale_(self.optimizer)
 
+        # Check, and report: all norms by one call, and one trip from the device to the host.
         grads = [parameter.grad for parameter in self.parameters]
-        # Everything that is reported, in one trip from the device to the host.
         loss_value, *norms = torch.stack([loss.detach(), *torch._foreach_norm(grads)]).tolist()
         grad_norm = math.hypot(*norms)
         lr = learning_rate(self.step_count, self.config)
-        if self._may_update(loss_value, grad_norm, lr):
+        if self._finite_or_raise(loss_value, grad_norm, lr):
+            # Update: move each parameter a little against its gradient.
             # One wild batch must not throw the weights away (Pascanu et al. 2013, algorithm 1).
             if self.config.clip is not None and grad_norm > self.config.clip:
                 torch._foreach_mul_(grads, self.config.clip / grad_norm)
@@ -109,13 +118,13 @@ class Trainer:
             loss=loss_value,
             lr=lr,
             grad_norm=grad_norm,
-            layer_norms=self._by_layer(norms),
+            layer_norms=norms_by_layer(self.layer_of_each, norms),
             tokens=inputs[-1].numel(),
             seconds=time.perf_counter() - start,
         )
 
-    def _may_update(self, loss: float, grad_norm: float, lr: float) -> bool:
-        """Whether all is finite; ends the run when there is nothing left to hope for.
+    def _finite_or_raise(self, loss: float, grad_norm: float, lr: float) -> bool:
+        """Whether all is finite; raises `Diverged` when there is nothing left to hope for.
 
         fp16 overflows from 65504 on, so its loss is scaled as far up as the gradients allow: a
         scale that was too large costs one update, and is halved.
@@ -129,13 +138,6 @@ class Trainer:
         self.diverged = Diverged(self.step_count + 1, lr, f"the {what} is no longer finite")
         raise self.diverged
 
-    def _by_layer(self, norms: list[float]) -> dict[str, float]:
-        """The length of each layer's gradient, from those of its parameters."""
-        parts: dict[str, list[float]] = {layer: [] for layer in self.layers}
-        for layer, norm in zip(self.layer_of, norms, strict=True):
-            parts[layer].append(norm)
-        return {layer: math.hypot(*part) for layer, part in parts.items()}
-
     @torch.no_grad()
     def evaluate(self, batch: Batch | None = None, trace: Trace = NO_TRACE) -> Evaluation:
         """Loss and accuracy on a batch, by default the task's fixed validation set.
@@ -146,9 +148,9 @@ class Trainer:
         inputs, targets = batch.to(self.device.name)
         with self.autocast:
             logits = self.model(*inputs, trace=trace)
+            loss = cross_entropy(logits, targets)
         scored = targets != IGNORED
         right = (logits.argmax(-1) == targets) & scored
-        loss = cross_entropy(logits.float(), targets)
         return Evaluation(loss.item(), right.sum().item() / max(1, scored.sum().item()))
 
     @torch.no_grad()
@@ -182,7 +184,14 @@ class Trainer:
         self.changes += [Change(self.step_count, name, value) for name, value in values.items()]
 
 
-def layer_of(name: str) -> str:
-    """`blocks.1.attention.qkv.weight` belongs to `blocks.1`, `unembed.weight` to `unembed`."""
-    stack, of_a_block, rest = name.partition("blocks.")
-    return f"{stack}blocks.{rest.split('.')[0]}" if of_a_block else name.split(".")[0]
+def adopt(model: Transformer, old: Transformer) -> Transformer:
+    """Let a model take over another one's parameters and buffers: the very same tensors.
+
+    A hot change builds a new model from the new config and lets it adopt what the old one has
+    learnt. Tied parameters stay tied, and the optimiser goes on with the objects it knows.
+    """
+    for name, module in model.named_modules():
+        source = old.get_submodule(name)
+        module._parameters.update(source._parameters)
+        module._buffers.update(source._buffers)
+    return model

@@ -411,7 +411,7 @@ def precision() -> None:
         rf"\text{{fp16: }} 2^{{-24}} = {latex(half.smallest)} \text{{ to }} {latex(half.largest)},"
         r"\; 1 + 2^{-10}",
     )
-    lesson.source(Trainer.step, Trainer._may_update)
+    lesson.source(Trainer.step, Trainer._finite_or_raise)
     task, model = tricks.precision_model(64)
     others = [(name, (("precision", name),)) for name in ("bf16", "fp16")]
     train(
