@@ -3,11 +3,12 @@
     softmax(q kᵀ · scale + bias) v        (paper, equation 1; scale = 1/√d_k there)
 
 This is the only place in a transformer where one token reads another; everything else treats
-each token alone. ("Paper" in these files is Vaswani et al. 2017, "Attention Is All You Need".)
+each token alone. ("Paper" in these files is Vaswani et al. 2017, "Attention Is All You Need"; its
+d_k, the columns of one head, is `d_head` in the code.)
 
 One formula, two ways to run it: spelled out when somebody wants to see what happens inside, one
-fused kernel otherwise. Both give the same numbers. `trace` is whoever is looking (trace.py),
-`bias` says which keys a query may see (masks.py).
+fused kernel otherwise. Both give the same numbers. `trace(name, t)` hands t back, and a `Recorder`
+also keeps it (trace.py); `bias` says which keys a query may see (masks.py).
 """
 
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 
 from core.config import ModelConfig
 from core.masks import Bias
-from core.positions import NoPosition
+from core.positions import Position
 from core.trace import NO_TRACE, Trace
 
 
@@ -34,8 +35,9 @@ def attention_spelled_out(
 
     A score is high where a query and a key point the same way. Softmax turns each query's scores
     into shares of 1, and the result is the values mixed in these shares. The scale keeps the
-    scores of wide heads from growing (a sum of d_k products has variance d_k, footnote 4): large
-    scores make softmax pick one key and pass no gradient to the others.
+    scores of wide heads from growing: a sum of d_k products of independent numbers of unit
+    variance has variance d_k (footnote 4), and large scores make softmax pick one key and pass
+    no gradient to the others.
     """
     scores = trace("scores", q @ k.transpose(-2, -1))  # [batch, heads, query, key]
     scaled = trace("scaled", scores * scale)
@@ -77,6 +79,16 @@ def merge_heads(
     return z.transpose(1, 2).flatten(2)
 
 
+# The switch `scale` names what the scores are divided by: name -> 1 / that number, because the
+# fused kernel multiplies.
+SCALES: dict[str, Callable[[ModelConfig], float]] = {
+    "sqrt_d_head": lambda config: config.d_head**-0.5,
+    "none": lambda config: 1.0,
+    "d_head": lambda config: 1 / config.d_head,
+    "sqrt_d_model": lambda config: config.d_model**-0.5,
+}
+
+
 class SelfAttention(nn.Module):
     """Several heads look at the same sequence, each in its own columns (paper, section 3.2.2).
 
@@ -84,14 +96,17 @@ class SelfAttention(nn.Module):
     look for several things, at the cost of one wide one.
 
     W_q, W_k and W_v are three d_model x d_model matrices kept in one, so that one product makes
-    all queries, keys and values. Head i's W_q is rows i·d_head to (i+1)·d_head of the first.
+    all queries, keys and values. nn.Linear stores a matrix as [out, in] and computes x Wᵀ, so
+    the columns of q that belong to head i come from rows i·d_head to (i+1)·d_head of W_q.
     """
 
-    def __init__(self, config: ModelConfig, position: NoPosition) -> None:
+    def __init__(self, config: ModelConfig, position: Position) -> None:
         super().__init__()
         self.n_heads = config.n_heads
         self.scale = SCALES[config.scale](config)
-        self.rotate = position.rotate  # does nothing, unless positions are rotary
+        # Does nothing, unless positions are rotary. The method only: kept whole, the scheme and
+        # its parameters would become part of every layer.
+        self.rotate = position.rotate
         self.qkv = nn.Linear(config.d_model, 3 * config.d_model)
         self.out = nn.Linear(config.d_model, config.d_model)
 
@@ -110,6 +125,8 @@ class CrossAttention(nn.Module):
     """Queries from one sequence, keys and values from another (paper, section 3.2.3).
 
     So a decoder asks the encoder's output about the source, at every one of its positions.
+    Nothing is rotated here, and no distance added to the scores: a position in the target has no
+    distance from one in the source.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -133,12 +150,3 @@ class CrossAttention(nn.Module):
         v = trace("v", split_heads(v, self.n_heads))
         z = trace("z", attention(q, k, v, bias, self.scale, trace))
         return self.out(merge_heads(z))  # [batch, query, d_model]
-
-
-# The switch `scale`: name -> the number that the scores are multiplied by.
-SCALES: dict[str, Callable[[ModelConfig], float]] = {
-    "sqrt_d_head": lambda config: config.d_head**-0.5,
-    "none": lambda config: 1.0,
-    "d_head": lambda config: 1 / config.d_head,
-    "sqrt_d_model": lambda config: config.d_model**-0.5,
-}

@@ -17,13 +17,21 @@ from torch import Tensor, nn
 from core.attention import CrossAttention, SelfAttention
 from core.config import ModelConfig
 from core.masks import Bias
-from core.positions import NoPosition, Stream
+from core.positions import Position, Stream
 from core.trace import NO_TRACE, Trace
 
 
 def keep_second(x: Tensor, y: Tensor) -> Tensor:
     """In place of the addition: the stream is forgotten, and gradients lose their short way."""
     return y
+
+
+# The switch `norm`: name -> (width -> (before the sub-layer, after the addition)).
+NORMS: dict[str, Callable[[int], tuple[nn.Module, nn.Module]]] = {
+    "post": lambda width: (nn.Identity(), nn.LayerNorm(width)),
+    "pre": lambda width: (nn.LayerNorm(width), nn.Identity()),
+    "none": lambda width: (nn.Identity(), nn.Identity()),
+}
 
 
 class SublayerConnection(nn.Module):
@@ -43,7 +51,7 @@ class SublayerConnection(nn.Module):
 
 
 class Bypass(nn.Module):
-    """The connection of a sub-layer that is switched off: the stream passes untouched."""
+    """Around a sub-layer that is switched off: the stream passes, and f is never called."""
 
     def forward(self, x: Stream, f: Callable[[Tensor], Tensor]) -> Stream:
         return x
@@ -52,6 +60,10 @@ class Bypass(nn.Module):
 def final_norm(config: ModelConfig) -> nn.Module:
     """Pre-norm leaves the stream itself as large as it grew, so one norm stands at its end."""
     return nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
+
+
+# The switch `activation`: without one, two linear layers in a row are only one.
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU}
 
 
 class FeedForward(nn.Module):
@@ -75,25 +87,25 @@ class FeedForward(nn.Module):
 class Block(nn.Module):
     """Read the other tokens, then think: the block of an encoder, and of a decoder-only model."""
 
-    def __init__(self, config: ModelConfig, position: NoPosition) -> None:
+    def __init__(self, config: ModelConfig, position: Position) -> None:
         super().__init__()
         self.attention = SelfAttention(config, position)
         self.around_attention = SublayerConnection(config)
-        self.ffn = FeedForward(config) if config.ffn else nn.Identity()
+        self.ffn = FeedForward(config) if config.ffn else None
         self.around_ffn = SublayerConnection(config) if config.ffn else Bypass()
 
     def forward(self, x: Stream, bias: Bias, trace: Trace = NO_TRACE) -> Stream:
         x = trace("resid_pre", x)
-        x = self.around_attention(x, lambda x: self.attention(x, bias, trace.scope("attention")))
+        x = self.around_attention(x, lambda h: self.attention(h, bias, trace.scope("attention")))
         x = trace("resid_mid", x)
-        x = self.around_ffn(x, lambda x: self.ffn(x, trace.scope("ffn")))
+        x = self.around_ffn(x, lambda h: self.ffn(h, trace.scope("ffn")))
         return trace("resid_post", x)
 
 
 class CrossBlock(Block):
     """The block of a decoder beside an encoder: in between, it reads the encoder's output."""
 
-    def __init__(self, config: ModelConfig, position: NoPosition) -> None:
+    def __init__(self, config: ModelConfig, position: Position) -> None:
         super().__init__(config, position)
         self.cross = CrossAttention(config)
         self.around_cross = SublayerConnection(config)
@@ -107,20 +119,9 @@ class CrossBlock(Block):
         trace: Trace = NO_TRACE,
     ) -> Stream:
         x = trace("resid_pre", x)
-        x = self.around_attention(x, lambda x: self.attention(x, bias, trace.scope("attention")))
+        x = self.around_attention(x, lambda h: self.attention(h, bias, trace.scope("attention")))
         x = trace("resid_mid", x)
-        x = self.around_cross(x, lambda x: self.cross(x, memory, memory_bias, trace.scope("cross")))
+        x = self.around_cross(x, lambda h: self.cross(h, memory, memory_bias, trace.scope("cross")))
         x = trace("resid_mid_cross", x)
-        x = self.around_ffn(x, lambda x: self.ffn(x, trace.scope("ffn")))
+        x = self.around_ffn(x, lambda h: self.ffn(h, trace.scope("ffn")))
         return trace("resid_post", x)
-
-
-# The switch `norm`: name -> (width -> (before the sub-layer, after the addition)).
-NORMS: dict[str, Callable[[int], tuple[nn.Module, nn.Module]]] = {
-    "post": lambda width: (nn.Identity(), nn.LayerNorm(width)),
-    "pre": lambda width: (nn.LayerNorm(width), nn.Identity()),
-    "none": lambda width: (nn.Identity(), nn.Identity()),
-}
-
-# The switch `activation`: without one, two linear layers in a row are only one.
-ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU}

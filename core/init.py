@@ -1,4 +1,4 @@
-"""The numbers a model starts from: they decide what √d_k does.
+"""How the weights are drawn before the first step: their size decides how large scores start.
 
 Each parameter is drawn from a generator of its own, seeded by (seed, parameter name): two models
 that differ in one switch start from the same numbers wherever their shapes agree, and building
@@ -16,10 +16,12 @@ from core.config import ModelConfig
 
 
 def xavier(name: str, p: Tensor, config: ModelConfig, generator: Generator) -> None:
-    """The paper's setting: what goes into a layer and what comes out have unit variance.
+    """The paper's setting: what has unit variance keeps it in a square layer.
 
     Queries and keys then have it too, and the spread of their scores is √d_k. Matrices are
-    U(±√(6/(fan_in + fan_out))) (Glorot and Bengio 2010, equation 16).
+    U(±√(6/(fan_in + fan_out))) (Glorot and Bengio 2010, equation 16): in a layer that widens
+    (feed-forward, in) the variance falls to 2·fan_in/(fan_in + fan_out), in one that narrows it
+    rises to that.
     """
     if name.endswith("bias"):
         nn.init.zeros_(p)
@@ -27,7 +29,8 @@ def xavier(name: str, p: Tensor, config: ModelConfig, generator: Generator) -> N
         nn.init.normal_(p, 0.0, config.d_model**-0.5, generator=generator)
     elif name == "embed.position.table":
         nn.init.normal_(p, 0.0, 0.02, generator=generator)
-    elif name.endswith("kv.weight"):  # as one tall matrix, W_q W_k W_v would be drawn too small
+    elif name.endswith((".qkv.weight", ".kv.weight")):
+        # Drawn as one tall matrix, W_q, W_k and W_v would be too small.
         for matrix in p.split(config.d_model):
             nn.init.xavier_uniform_(matrix, generator=generator)
     else:
@@ -51,7 +54,8 @@ def torch_default(name: str, p: Tensor, config: ModelConfig, generator: Generato
     """What nn.Embedding, nn.MultiheadAttention and nn.Linear do on their own."""
     if name.startswith("embed."):
         nn.init.normal_(p, 0.0, 1.0, generator=generator)
-    elif name.endswith(("kv.weight", "cross.q.weight")):  # xavier, as the one 3d x d matrix
+    elif name.endswith((".qkv.weight", ".kv.weight", ".cross.q.weight")):
+        # Xavier, with W_q, W_k and W_v as one 3·d_model x d_model matrix
         bound = math.sqrt(6 / (4 * config.d_model))
         nn.init.uniform_(p, -bound, bound, generator=generator)
     elif name.endswith("weight"):  # U(±1/√fan_in)
@@ -76,13 +80,20 @@ def embedding_factor(config: ModelConfig) -> float:
     return math.sqrt(config.d_model) if config.init == "xavier" else 1.0
 
 
+def generator_of(name: str, seed: int) -> Generator:
+    """A parameter's own source of randomness, decided by the seed and its name.
+
+    The output layer is still called by the name it had when the numbers of runs were fixed.
+    """
+    name = name.replace("unembed", "head")
+    digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
+
+
 @torch.no_grad()
 def initialise(model: nn.Module, config: ModelConfig, seed: int) -> None:
     """Give every parameter its first numbers, each from a generator of its own."""
     for name, parameter in model.named_parameters():
         if "around_" in name or "norm." in name:
             continue  # a LayerNorm starts as the plain normalisation: gain 1, shift 0
-        drawn_as = name.replace("unembed", "head")  # what it was called when its numbers were fixed
-        digest = hashlib.sha256(f"{seed}/{drawn_as}".encode()).digest()
-        generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
-        INITS[config.init](name, parameter, config, generator)
+        INITS[config.init](name, parameter, config, generator_of(name, seed))

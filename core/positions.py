@@ -18,8 +18,12 @@ Stream = Float[Tensor, "batch length d_model"]
 Heads = Float[Tensor, "batch heads length d_head"]
 
 
-class NoPosition(nn.Module):
-    """Nothing at all: the model must live with what the mask gives away about order."""
+class Position(nn.Module):
+    """What every scheme is built on, and by itself the scheme "none".
+
+    Nothing is added, rotated or biased: the model must live with what the mask gives away about
+    order.
+    """
 
     def add(self, x: Stream) -> Stream:
         return x
@@ -45,7 +49,7 @@ def sinusoids(length: int, d_model: int) -> Float[Tensor, "length d_model"]:
     return table[:, :d_model].float()
 
 
-class Sinusoidal(NoPosition):
+class Sinusoidal(Position):
     """A fixed wave pattern, added to the tokens."""
 
     def __init__(self, max_len: int, d_model: int) -> None:
@@ -59,7 +63,7 @@ class Sinusoidal(NoPosition):
         return x + self.table[:length]
 
 
-class Learned(NoPosition):
+class Learned(Position):
     """One learnt vector per position, added to the tokens: none beyond `max_len`."""
 
     def __init__(self, max_len: int, d_model: int) -> None:
@@ -76,7 +80,7 @@ class Learned(NoPosition):
         return x + self.table[:length]
 
 
-class Rotary(NoPosition):
+class Rotary(Position):
     """Turn each pair of columns by an angle that grows with the position (RoFormer, eq. 34).
 
     A query and a key turned so meet at an angle that depends on their distance only, so what is
@@ -109,7 +113,7 @@ def alibi_slopes(n_heads: int) -> list[float]:
     return slopes + between[: n_heads - power]
 
 
-class ALiBi(NoPosition):
+class ALiBi(Position):
     """Lower each score in proportion to the distance between query and key.
 
     A rule about distances needs no table, so it also holds for sequences longer than any seen.
@@ -127,10 +131,10 @@ class ALiBi(NoPosition):
 
 
 # The switch `position`: name -> the scheme.
-POSITIONS: dict[str, Callable[[ModelConfig], NoPosition]] = {
+POSITIONS: dict[str, Callable[[ModelConfig], Position]] = {
     "sinusoidal": lambda config: Sinusoidal(config.max_len, config.d_model),
     "learned": lambda config: Learned(config.max_len, config.d_model),
-    "none": lambda config: NoPosition(),
+    "none": lambda config: Position(),
     "rotary": lambda config: Rotary(config.d_head),
     "alibi": lambda config: ALiBi(config.n_heads),
 }

@@ -5,6 +5,15 @@ every interesting tensor passes through it as `trace(name, tensor) -> tensor`. A
 the tensor, or hands back another one: switching off a head, skipping a block or editing a mask
 is an edit on the way, never a flag in the model. So a model that several people look at holds
 nothing of what any of them sees. Names follow the module path: `blocks.1.attention.weights`.
+
+    def without_head_2(z):  # [batch, heads, length, d_head]
+        z = z.clone()
+        z[:, 2] = 0
+        return z
+
+    recorder = Recorder({"blocks.1.attention.z": without_head_2})
+    logits = model(tokens, recorder)  # as if block 1 had no head 2
+    recorder.seen["blocks.1.attention.weights"]  # what its heads looked at
 """
 
 from collections.abc import Callable, Mapping

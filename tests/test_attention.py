@@ -18,8 +18,8 @@ from core.attention import (
 )
 from core.config import SCALES as NAMES
 from core.config import ModelConfig
-from core.masks import MASKS, Bias, as_bias, everything, hide_padding, visible
-from core.positions import NoPosition
+from core.masks import MASKS, Bias, allowed_keys, as_bias, everything, hide_padding
+from core.positions import Position
 from core.trace import NO_TRACE, Recorder
 
 CPU = torch.device("cpu")
@@ -27,7 +27,7 @@ LENGTHS = [7, 4, 1]  # real tokens per row of a batch; the rest is padding
 
 
 def make_bias(mask="causal", window=3, lengths=None, dtype=torch.float64, device="cpu") -> Bias:
-    seen = visible(MASKS[mask](window), 7, 7, torch.device(device))
+    seen = allowed_keys(MASKS[mask](window), 7, 7, torch.device(device))
     if lengths:
         seen = hide_padding(seen, real_tokens(lengths).to(device))
     return as_bias(seen, 0.0, dtype)
@@ -188,7 +188,7 @@ def test_scores_are_divided_by_the_width_of_one_head():
 def test_every_scale_equals_pytorchs_attention_for_every_head_count(n_heads, scale, randomise):
     """ATT-02"""
     config = ModelConfig(d_model=64, n_heads=n_heads, scale=scale)
-    layer = randomise(SelfAttention(config, NoPosition()).double())
+    layer = randomise(SelfAttention(config, Position()).double())
     trace = Recorder()
     layer(randn(2, 7, 64), make_bias("causal"), trace)
     d_head = 64 // n_heads
@@ -222,10 +222,10 @@ def carried_over(ours: SelfAttention) -> nn.MultiheadAttention:
 def test_self_attention_equals_multihead_attention(mask, lengths, n_heads, randomise):
     """The output and, where every query sees something, the weights."""
     config = ModelConfig(d_model=12, n_heads=n_heads)
-    ours = randomise(SelfAttention(config, NoPosition()).double())
+    ours = randomise(SelfAttention(config, Position()).double())
     theirs = carried_over(ours)
     x = randn(3, 7, 12)
-    hidden = ~visible(MASKS[mask](3), 7, 7, CPU)  # True is hidden over there
+    hidden = ~allowed_keys(MASKS[mask](3), 7, 7, CPU)  # True is hidden over there
     padding = ~real_tokens(lengths) if lengths else None
     bias = make_bias(mask, lengths=lengths)
     has_keys = (bias.sees == 1).expand(3, 1, 7, 1)[:, 0]
@@ -256,7 +256,7 @@ def test_cross_attention_equals_multihead_attention(lengths, randomise):
         theirs.in_proj_bias.copy_(torch.cat([ours.q.bias, ours.kv.bias]))
         theirs.out_proj.load_state_dict(ours.out.state_dict())
     x, memory = randn(3, 5, 12), randn(3, 7, 12, seed=1)
-    seen = visible(everything, 5, 7, CPU)
+    seen = allowed_keys(everything, 5, 7, CPU)
     if lengths:
         seen = hide_padding(seen, real_tokens(lengths))
     bias = as_bias(seen, 0.0, torch.float64)
@@ -279,9 +279,9 @@ def test_heads_are_cut_from_neighbouring_columns():
 
 def test_displayed_weights_sum_to_one_in_training_mode(randomise):
     """ATT-03: there is no dropout, so nothing comes between the softmax and the picture."""
-    layer = randomise(SelfAttention(ModelConfig(d_model=8, n_heads=2), NoPosition()).double())
+    layer = randomise(SelfAttention(ModelConfig(d_model=8, n_heads=2), Position()).double())
     layer.train()
-    one_key = as_bias(visible(everything, 1, 1, CPU), 0.0, torch.float64)
+    one_key = as_bias(allowed_keys(everything, 1, 1, CPU), 0.0, torch.float64)
     trace = Recorder()
     layer(randn(4, 1, 8), one_key, trace)
     assert (trace.seen["weights"] == 1).all()
@@ -302,7 +302,7 @@ def test_training_and_evaluation_mode_give_the_same_bits(randomise):
 
 def test_looking_stores_nothing_on_the_model(randomise):
     """Models are shared between visitors: a stored tensor would be another one's picture."""
-    layer = randomise(SelfAttention(ModelConfig(d_model=8, n_heads=2), NoPosition()).double())
+    layer = randomise(SelfAttention(ModelConfig(d_model=8, n_heads=2), Position()).double())
     before = {name: set(vars(module)) for name, module in layer.named_modules()}
     layer(randn(2, 7, 8), make_bias(), Recorder())
     assert {name: set(vars(module)) for name, module in layer.named_modules()} == before

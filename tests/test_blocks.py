@@ -8,9 +8,9 @@ from core.blocks import ACTIVATIONS, NORMS, Block, CrossBlock, SublayerConnectio
 from core.config import ACTIVATIONS as ACTIVATION_NAMES
 from core.config import NORMS as NORM_NAMES
 from core.config import ModelConfig
-from core.masks import MASKS, as_bias, everything, hide_padding, visible
+from core.masks import MASKS, allowed_keys, as_bias, everything, hide_padding
 from core.model import build_model
-from core.positions import NoPosition
+from core.positions import Position
 from core.trace import Recorder
 
 CPU = torch.device("cpu")
@@ -66,10 +66,10 @@ def ready_made(kind: type[nn.Module], config: ModelConfig) -> nn.Module:
 @pytest.mark.parametrize("padded", [False, True])
 def test_block_equals_transformer_encoder_layer(norm, activation, mask, padded, randomise):
     config = ModelConfig(d_model=12, n_heads=3, d_ff=20, norm=norm, activation=activation)
-    ours = randomise(Block(config, NoPosition()).double())
+    ours = randomise(Block(config, Position()).double())
     theirs = carry_over(ours, ready_made(nn.TransformerEncoderLayer, config))
     x = randn(2, 6, 12)
-    seen = visible(MASKS[mask](7), 6, 6, CPU)  # each query sees token 0, which is real
+    seen = allowed_keys(MASKS[mask](7), 6, 6, CPU)  # each query sees token 0, which is real
     padding = None
     if padded:
         padding = torch.arange(6) >= torch.tensor([[6], [3]])
@@ -86,13 +86,13 @@ def test_block_equals_transformer_encoder_layer(norm, activation, mask, padded, 
 @pytest.mark.parametrize("mask", MASKS)
 def test_cross_block_equals_transformer_decoder_layer(norm, activation, mask, randomise):
     config = ModelConfig(d_model=12, n_heads=3, d_ff=20, norm=norm, activation=activation)
-    ours = randomise(CrossBlock(config, NoPosition()).double())
+    ours = randomise(CrossBlock(config, Position()).double())
     theirs = carry_over(ours, ready_made(nn.TransformerDecoderLayer, config))
     x, memory = randn(2, 5, 12), randn(2, 6, 12, seed=1)
-    seen = visible(MASKS[mask](3), 5, 5, CPU)
+    seen = allowed_keys(MASKS[mask](3), 5, 5, CPU)
     source_padding = torch.arange(6) >= torch.tensor([[6], [2]])
     bias = as_bias(seen, 0.0, torch.float64)
-    reading = hide_padding(visible(everything, 5, 6, CPU), ~source_padding)
+    reading = hide_padding(allowed_keys(everything, 5, 6, CPU), ~source_padding)
     memory_bias = as_bias(reading, 0.0, torch.float64)
     expected = theirs(x, memory, tgt_mask=~seen, memory_key_padding_mask=source_padding)
     assert (ours(x, bias, memory, memory_bias) - expected).abs().max() < 1e-9
@@ -125,7 +125,7 @@ def test_model_equals_pytorchs_encoder_between_embedding_and_head(norm, architec
         theirs.norm.load_state_dict(ours.norm.state_dict())
 
     tokens = torch.tensor([[1, 2, 3, 4, 5, 6], [7, 8, 1, 0, 0, 0]])
-    seen = visible(MASKS[mask](1), 6, 6, CPU)
+    seen = allowed_keys(MASKS[mask](1), 6, 6, CPU)
     x = ours.embed.tokens.weight[tokens] * 12**0.5
     expected = theirs(x, mask=~seen, src_key_padding_mask=tokens == 0) @ ours.unembed.weight.T
     assert (ours(tokens) - expected).abs().max() < 1e-9
@@ -164,7 +164,7 @@ def test_encoder_decoder_equals_pytorchs_two_stacks(norm, randomise):
     x = decoder(
         embedding[target],
         memory,
-        tgt_mask=~visible(MASKS["causal"](1), 4, 4, CPU),
+        tgt_mask=~allowed_keys(MASKS["causal"](1), 4, 4, CPU),
         tgt_key_padding_mask=target == 0,
         memory_key_padding_mask=source == 0,
     )
@@ -201,8 +201,8 @@ def test_the_connection_is_written_out(norm, residual, randomise):
 
 def test_without_a_feed_forward_the_stream_passes(randomise):
     config = ModelConfig(d_model=8, n_heads=2, ffn=False)
-    block = randomise(Block(config, NoPosition()).double())
-    bias = as_bias(visible(MASKS["causal"](1), 4, 4, CPU), 0.0, torch.float64)
+    block = randomise(Block(config, Position()).double())
+    bias = as_bias(allowed_keys(MASKS["causal"](1), 4, 4, CPU), 0.0, torch.float64)
     x = randn(2, 4, 8)
     expected = block.around_attention(x, lambda x: block.attention(x, bias))
     assert torch.equal(block(x, bias), expected)

@@ -8,13 +8,13 @@ import torch
 from core.attention import attention
 from core.config import POSITIONS as NAMES
 from core.config import ModelConfig
-from core.masks import MASKS, as_bias, visible
+from core.masks import MASKS, allowed_keys, as_bias
 from core.model import build_model
 from core.positions import (
     POSITIONS,
     ALiBi,
     Learned,
-    NoPosition,
+    Position,
     Rotary,
     Sinusoidal,
     alibi_slopes,
@@ -30,7 +30,7 @@ def test_registry_and_legal_names_agree():
 @pytest.mark.parametrize("name", NAMES)
 def test_each_scheme_overrides_at_most_one_of_the_three_moments(name):
     scheme = type(POSITIONS[name](ModelConfig()))
-    own = [m for m in ("add", "rotate", "bias") if getattr(scheme, m) is not getattr(NoPosition, m)]
+    own = [m for m in ("add", "rotate", "bias") if getattr(scheme, m) is not getattr(Position, m)]
     expected = {"none": [], "rotary": ["rotate"], "alibi": ["bias"]}
     assert own == expected.get(name, ["add"])
 
@@ -195,7 +195,9 @@ def test_alibi_favours_the_newest_key():
     scheme = ALiBi(8)
     assert scheme.bias(2, 2)[0, 0].tolist() == [[0.0, -0.5], [-0.5, 0.0]]
     bias = as_bias(
-        visible(MASKS["causal"](1), 5, 5, torch.device("cpu")), scheme.bias(5, 5), torch.float32
+        allowed_keys(MASKS["causal"](1), 5, 5, torch.device("cpu")),
+        scheme.bias(5, 5),
+        torch.float32,
     )
     content = torch.ones(1, 8, 5, 4)
     trace = Recorder()

@@ -256,7 +256,7 @@ def table_picture(
 SCHEMES = {
     "sinusoidal": (sinusoidal, positions.sinusoids, positions.Sinusoidal),
     "learned": (learned, positions.Learned),
-    "none": (no_positions, positions.NoPosition),
+    "none": (no_positions, positions.Position),
     "rotary": (rotary, positions.Rotary),
     "alibi": (alibi, positions.alibi_slopes, positions.ALiBi),
 }

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from core.config import ModelConfig
 from core.model import build_model
-from core.positions import NoPosition
+from core.positions import Position
 from core.tasks import Batch
 from core.tasks.text import Text
 from core.trace import Recorder
@@ -44,7 +44,7 @@ class Effect:
 
 
 @lru_cache(maxsize=128)
-def scheme(kind: str, d_model: int, n_heads: int, length: int) -> NoPosition:
+def scheme(kind: str, d_model: int, n_heads: int, length: int) -> Position:
     """The scheme of an untrained model."""
     config = ModelConfig(
         position=kind, d_model=d_model, n_heads=n_heads, max_len=length, n_layers=1, vocab_size=2
