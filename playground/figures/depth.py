@@ -188,7 +188,7 @@ def depth_picture(
 
 
 def _log_figure(alt: str, revision: str, names: Sequence[str], width: int, size: Sizes) -> Figure:
-    """A figure of about this width, with a legend and with room for the titles of panels and axes."""
+    """A figure of about this width, with a legend and room for the titles of panels and axes."""
     below = style.legend_below([[name] for name in names], width, size)
     figure, font = panels.new_figure(alt, size, revision, **below), size.font
     room = figure["layout"]["margin"]
