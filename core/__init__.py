@@ -1,7 +1,11 @@
-"""A transformer from scratch, small enough to read in one sitting.
+"""A transformer from scratch; the model (about 800 lines) can be read in one sitting.
 
-The model, in the order to read it: attention, masks, positions, blocks, model, trace, init.
-Then how it learns: tasks, optimize, report, train, measure, generate. What can be chosen stands in
-config, and how a choice is checked and written in knobs; tokens, device, checkpoint and __main__
-(the command line) when you need them.
+Skim the fields of `ModelConfig` in config first: they are the switches. Then read the model:
+attention, masks, positions, blocks, tokens, model, trace, init. Then how it learns: tasks,
+optimize, report, train, generate, measure. How a choice is checked and written stands in knobs;
+device, checkpoint and __main__ (the command line) when you need them.
+
+Shapes stand in the signatures (jaxtyping): `Float[Tensor, "batch length d_model"]` has these three
+axes, and an axis of one name has one size in the whole call. `#batch` may also be 1, `*batch` is
+any number of axes, `_` an axis of any size, and "" no axis at all: a single number.
 """

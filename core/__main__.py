@@ -117,9 +117,11 @@ def _parser(task_name: str) -> argparse.ArgumentParser:
 
 def _add_flag(group: Any, item: Field) -> None:
     """`--lr 0.01`; a switch is `--residual`, `--residual off` or `--no-residual`."""
-    flag, about = item.name.replace("_", "-"), {"dest": item.name, "default": item.default}
+    flag = item.name.replace("_", "-")
+    about = {"dest": item.name, "default": item.default}
     read: dict[str, Any] = {"type": _reader(item)}
-    choices, is_switch = item.metadata["choices"], kinds_of(item) == (bool,)
+    choices = item.metadata["choices"]
+    is_switch = kinds_of(item) == (bool,)
     if choices:
         read["metavar"] = "{" + ",".join(choices) + "}"
     if is_switch:

@@ -184,7 +184,8 @@ def from_bytes(data: bytes) -> Snapshot:
 
 def save(trainer: Trainer, path: str | Path) -> None:
     """Write a checkpoint beside its place, then rename it: only a whole one replaces an older."""
-    path, data = Path(path), to_bytes(snapshot(trainer))
+    path = Path(path)
+    data = to_bytes(snapshot(trainer))
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         beside = Path(folder, path.name)
         with beside.open("wb") as file:

@@ -11,6 +11,10 @@ from typing import Any
 
 from core.knobs import Knobs, check_knobs, knob
 
+# The names a switch may have. What each stands for is in the dict of the same name beside the code:
+# ARCHITECTURES in model, SCALES in attention, POSITIONS in positions, MASKS in masks, NORMS and
+# ACTIVATIONS in blocks, INITS in init, OPTIMIZERS and SCHEDULES in optimize; PRECISIONS are the
+# keys of DTYPES in device.
 ARCHITECTURES = ("decoder", "encoder", "encoder-decoder")
 SCALES = ("sqrt_d_head", "none", "d_head", "sqrt_d_model")
 POSITIONS = ("sinusoidal", "learned", "none", "rotary", "alibi")
@@ -41,7 +45,9 @@ class ModelConfig(Knobs):
         None, low=1, words={None: "4·d_model"}, help="Width inside the feed-forward."
     )
     architecture: str = knob(
-        "decoder", choices=ARCHITECTURES, help="Which blocks are stacked, and what they may see."
+        "decoder",
+        choices=ARCHITECTURES,
+        help="Which blocks are stacked; the mask decides what they may see.",
     )
     scale: str = knob(
         "sqrt_d_head",

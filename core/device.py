@@ -78,7 +78,8 @@ def _present(kind: str) -> bool:
 
 def _describe(name: str, why: str) -> Device:
     kind = torch.device(name).type
-    title, bf16 = f"CPU, {torch.get_num_threads()} thread(s)", None
+    title = f"CPU, {torch.get_num_threads()} thread(s)"
+    bf16 = None
     if kind == "mps":
         title = "Apple GPU"
     if kind == "cuda":

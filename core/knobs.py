@@ -42,7 +42,8 @@ def check_knobs(config: Any) -> None:
 
 
 def _check(item: Field, value: Any) -> None:
-    about, kinds = item.metadata, kinds_of(item)
+    about = item.metadata
+    kinds = kinds_of(item)
     if value is None and type(None) in kinds:
         return
     legal = {float: (int, float)}.get(kinds[0], (kinds[0],))
@@ -91,7 +92,8 @@ def from_text(item: Field, text: str) -> Any:
     Raises:
         ValueError: says what a text for this knob may be.
     """
-    text, kinds = text.strip(), kinds_of(item)
+    text = text.strip()
+    kinds = kinds_of(item)
     for value, word in item.metadata["words"].items():
         if text == word:
             return value

@@ -59,7 +59,7 @@ class Transformer(nn.Module):
         position = POSITIONS[config.position](config)
         self.max_len = config.max_len
         self.may_see = MASKS[config.mask](config.window)
-        self.pad_mask = config.pad_mask
+        self.pad_mask = config.pad_mask  # off shows the damage that padding does
         self.embed = Embedding(config, position)
         self.blocks = nn.ModuleList(block(config, position) for _ in range(config.n_layers))
         self.norm = final_norm(config)

@@ -85,8 +85,9 @@ class Trainer:
         start = time.perf_counter()
 
         # The batch.
-        architecture, size = self.model_config.architecture, self.config.batch_size
-        inputs, targets = self.task.batch(architecture, size, self.batches).to(self.device.name)
+        architecture = self.model_config.architecture
+        batch = self.task.batch(architecture, self.config.batch_size, self.batches)
+        inputs, targets = batch.to(self.device.name)
 
         # Forward: how wrong is the model?
         self.optimizer.zero_grad(set_to_none=True)

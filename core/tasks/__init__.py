@@ -1,4 +1,8 @@
-"""What is learnt. A page's select box is `list(TASKS)`; a new task is one class and one line."""
+"""What is learnt. A page's select box is `list(TASKS)`; a new task is one class and one line.
+
+In the order to read: base, question, sequences. The other tasks when you need them; grammar and
+held_out are not needed to understand the model.
+"""
 
 from typing import Any
 

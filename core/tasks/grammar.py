@@ -108,7 +108,8 @@ class Grammar:
     def _draws(self) -> "_Draws":
         # A sentence that is over waits in a last state, whose one edge writes nothing.
         rules = {**self.rules, "over": [Edge(Fraction(1), "", "over")]}
-        states, flat = list(rules), [edge for state in rules.values() for edge in state]
+        states = list(rules)
+        flat = [edge for state in rules.values() for edge in state]
         # All probabilities are whole numbers of tickets: drawing one is drawing an edge.
         n_tickets = math.lcm(*(edge.probability.denominator for edge in flat))
         shares = torch.tensor([int(edge.probability * n_tickets) for edge in flat])

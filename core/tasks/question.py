@@ -76,11 +76,19 @@ class QuestionTask(Task):
     def form(self, architecture: str, questions: Int[Tensor, "batch question"]) -> Batch:
         """The questions and their answers as one architecture meets them.
 
-        - decoder: `x1 … xn → y1 … ym` in one sequence; each position predicts the next token,
-          only the answer is scored.
+        - decoder: question and answer in one sequence; each position predicts the token one
+          place further on, and only the answer is scored (not the dots).
         - encoder: a label per position.
-        - encoder-decoder: the source is the question; the decoder reads `→ y1 … ym-1` and
-          predicts `y1 … ym`.
+        - encoder-decoder: the encoder reads the question; the decoder predicts as above.
+
+        The task reverse, asked for 314:
+
+            decoder          reads     3 1 4 → 4 1
+                             predicts  · · · 4 1 3
+            encoder          reads     3 1 4
+                             predicts  4 1 3
+            encoder-decoder  reads     3 1 4 and → 4 1
+                             predicts            4 1 3
         """
         self.check_architecture(architecture)
         if architecture == "encoder":
@@ -140,7 +148,8 @@ class QuestionTask(Task):
 
     def _questions(self, size: int, generator: torch.Generator, held_out: bool) -> Tensor:
         share = SHARE if held_out else 1 - SHARE
-        kept, missing = [], size
+        kept = []
+        missing = size
         while missing > 0:
             # A fifth more than needed on average: one round is nearly always enough.
             questions = self.draw(int(1.2 * missing / share) + 8, generator)

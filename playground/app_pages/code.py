@@ -12,27 +12,27 @@ ORDER = (
     ("masks", "Who may see whom"),
     ("positions", "Where a token stands"),
     ("blocks", "Residual, norm, feed-forward"),
+    ("tokens", "Padding, and what is not scored"),
     ("model", "The whole transformer"),
     ("trace", "How to look inside"),
     ("init", "The numbers it starts from"),
-    ("tokens", "Padding, and what is not scored"),
     ("tasks.base", "What a task is"),
     ("tasks.question", "A prompt and its answer"),
-    ("tasks.held_out", "What training never sees"),
     ("tasks.sequences", "Copy, reverse, sort"),
+    ("optimize", "From a gradient to a step"),
+    ("report", "What a training reports"),
+    ("train", "One step at a time"),
+    ("generate", "Token after token"),
+    ("measure", "What the pictures show"),
+    ("config", "What can be chosen"),
+    ("knobs", "How a choice is checked and written"),
     ("tasks.recall", "Associative recall"),
     ("tasks.add", "Addition, digit by digit"),
     ("tasks.text", "Text, character by character"),
     ("tasks.sources", "Where a text comes from"),
     ("tasks.language", "A small language and its rules"),
     ("tasks.grammar", "Its sentences, and how probable they are"),
-    ("optimize", "From a gradient to a step"),
-    ("report", "What a training reports"),
-    ("train", "One step at a time"),
-    ("measure", "What the pictures show"),
-    ("generate", "Token after token"),
-    ("config", "What can be chosen"),
-    ("knobs", "How a choice is checked and written"),
+    ("tasks.held_out", "What training never sees"),
     ("checkpoint", "Save and go on"),
     ("device", "CPU or GPU"),
     ("__main__", "Training without the app"),
@@ -41,7 +41,7 @@ ORDER = (
 head().header("The code", anchor=False)
 st.markdown(
     "This is the model that runs on the Playground page: plain PyTorch, nothing hidden. "
-    "Read it in this order."
+    "Skim the fields of `ModelConfig` in `config` first, then read it in this order."
 )
 names = [name for name, _ in ORDER]
 name = st.segmented_control(
