@@ -6,7 +6,6 @@ import pandas as pd
 import streamlit as st
 
 from core.device import Device
-from core.tasks import Chance
 from playground import controls
 from playground.components import live_plot
 from playground.figures import Band, attention_side_by_side, comparison_chart, results_bars
@@ -123,17 +122,17 @@ def draw(series: tuple[Series, ...], lineup: LineUp) -> None:
 
 def losses(series: tuple[Series, ...]) -> None:
     """The curves of all runs, and beside them what each has reached."""
+    base = series[0].spec
+    shared = references(base) | {"size": tall(430)}
     left, right = st.columns([2, 1], gap="medium")
     with left:
-        curves(series)
+        log, steps = log_switch(), base.training.steps
+        figure = comparison_chart(bands(series), total_steps=steps, log=log, width=640, **shared)
+        live_plot(figure, key="comparison")
     with right:
-        bars(series)
-
-
-def references_of(series: tuple[Series, ...]) -> tuple[Chance, float | None]:
-    """The chance losses and the floor of the base's task."""
-    base = series[0].spec
-    return references(base.task, base.model.architecture)
+        finals = [[view.reached() for view in line.views if len(view.loss)] for line in series]
+        figure = results_bars([line.label for line in series], finals, width=330, **shared)
+        live_plot(figure, key="finals", name="final losses")
 
 
 def take_to_compare(base: Spec, variants: str, seeds: int) -> None:
@@ -152,38 +151,9 @@ def bands(series: Sequence[Series]) -> list[Band]:
     return found
 
 
-def curves(series: tuple[Series, ...]) -> None:
-    chance, floor = references_of(series)
-    log = log_switch()
-    figure = comparison_chart(
-        bands(series),
-        chance=tuple(chance),
-        floor=floor,
-        total_steps=series[0].spec.training.steps,
-        log=log,
-        width=640,
-        size=tall(430),
-    )
-    live_plot(figure, key="comparison", name="comparison")
-
-
-def bars(series: tuple[Series, ...]) -> None:
-    chance, floor = references_of(series)
-    finals = [[view.reached() for view in line.views if len(view.loss)] for line in series]
-    figure = results_bars(
-        [line.label for line in series],
-        finals,
-        chance=tuple(chance),
-        floor=floor,
-        width=330,
-        size=tall(430),
-    )
-    live_plot(figure, key="finals", name="final losses")
-
-
 def results(series: tuple[Series, ...]) -> None:
     """A row of numbers for each configuration, and the verdict in words."""
-    target = TARGET_SHARE * references_of(series)[0].blind
+    target = TARGET_SHARE * references(series[0].spec)["chance"].blind
     rows = [row(line, line.summary(target)) for line in series]
     st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", key="results")
     st.caption(

@@ -5,6 +5,7 @@ import inspect
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -216,31 +217,26 @@ def _curves(
     name: str, series: tuple[Series, ...], lineup: LineUp, names: Sequence[str], log: bool
 ) -> None:
     base = lineup.base
-    chance, floor = references(base.task, base.model.architecture)
     named = [replace(line, label=label) for line, label in zip(series, names, strict=False)]
     left, right = st.columns([3, 1], gap="medium", vertical_alignment="center")
     with left:
         figure = comparison_chart(
             compare_panels.bands(named),
-            chance=tuple(chance),
-            floor=floor,
             total_steps=base.training.steps,
             log=log,
             width=760,
             size=tall(340, 430),
+            **references(base),
         )
         live_plot(figure, key=f"{name}_loss", name=f"{name} loss")
     with right:
-        for i, label in enumerate(names):
-            st.metric(
-                label,
-                _end(series[i] if i < len(series) else None),
-                help=f"Training loss, mean of the last {LAST} steps.",
-            )
+        help = f"Training loss, mean of the last {LAST} steps."
+        views = (line.views[0] for line in series)
+        for label, view in zip_longest(names, views):
+            st.metric(label, _end(view), help=help)
 
 
-def _end(line: Series | None) -> str:
-    view = line.views[0] if line else None
+def _end(view: View | None) -> str:
     if view is None or not len(view.loss):
         return "–"
     if view.diverged:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from core.tasks import Chance
+from core.tasks import Chance, Task
 from playground import controls, estimate, take_home
 from playground.components import Click, live_plot
 from playground.diagnosis import diagnose
@@ -43,9 +43,14 @@ COLOURS = {"info": "#0072b2", "good": "#009e73", "warn": "#e69f00", "bad": "#d55
 SIGNS = {"info": "●", "good": "✓", "warn": "▲", "bad": "✗"}
 
 
+def references(spec: Spec) -> dict[str, Any]:
+    """The chance losses and the floor of a spec's task, as figures and the diagnosis take them."""
+    chance, floor = _references(spec.task, spec.model.architecture)
+    return {"chance": chance, "floor": floor}
+
+
 @lru_cache(maxsize=64)
-def references(task, architecture: str) -> tuple[Chance, float | None]:
-    """The chance losses and the floor of a task."""
+def _references(task: Task, architecture: str) -> tuple[Chance, float | None]:
     return task.chance(architecture), task.floor(architecture)
 
 
@@ -62,21 +67,20 @@ def draw(bench: Workbench, view: View | None) -> None:
     spec, frames = bench.spec, bench.frames(view)
     if view is not None:
         bench.learn_speed(view)
-    chance, floor = references(spec.task, spec.model.architecture)
-    verdict(spec, view, frames[-1], chance, floor)
+    verdict(spec, view, frames[-1])
     numbers(bench, view, frames[-1])
     left, right = st.columns([1, 1.12], gap="medium")
     with left:
-        curves(bench, view, chance, floor)
+        curves(bench, view)
     with right:
         frame = maps(spec, frames)
     scrub(spec, frames, frame)
     details(bench, view, frames, frame)
 
 
-def verdict(spec: Spec, view: View | None, frame: Frame, chance: Chance, floor) -> None:
+def verdict(spec: Spec, view: View | None, frame: Frame) -> None:
     """The one sentence of diagnosis, and the place in the queue while there is one."""
-    found = diagnose(spec, view, frame, chance, floor)
+    found = diagnose(spec, view, frame, **references(spec))
     kind, text = found.kind, found.text
     if view is not None and view.status is Status.QUEUED and view.queue_place:
         kind, text = "info", f"Waiting: place {view.queue_place} in the queue."
@@ -136,7 +140,7 @@ def curve(label: str, view: View, colour: int, ghost: bool = False) -> Curve:
     return Curve(label, *(array.tolist() for array in arrays), colour, ghost)
 
 
-def curves(bench: Workbench, view: View | None, chance: Chance, floor) -> None:
+def curves(bench: Workbench, view: View | None) -> None:
     """The loss chart and its two switches."""
     with st.container(horizontal=True, key="loss_switches", vertical_alignment="center"):
         log = log_switch()
@@ -165,14 +169,13 @@ def curves(bench: Workbench, view: View | None, chance: Chance, floor) -> None:
         ]
     figure = loss_chart(
         lines,
-        chance=tuple(chance),
-        floor=floor,
         marks=marks,
         log=log,
         show_lr=show_lr,
         total_steps=bench.spec.training.steps,
         width=LOSS_WIDTH,
         size=tall(HEIGHT, PROJECTED),
+        **references(bench.spec),
     )
     live_plot(figure, key="loss_chart", name="loss")
     if bench.said:

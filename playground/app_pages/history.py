@@ -1,6 +1,7 @@
 """History: earlier runs in a table; over each other, on the Playground, in the knobs."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -220,19 +221,21 @@ def curves(chosen: list[Entry]) -> None:
     tasks = {repr(sorted(entry.spec["task"].items(), key=str)) for entry in chosen}
     if len(tasks) > 1:
         st.caption("They learn different tasks: their losses cannot be compared as they stand.")
-    chance, floor = references_of(chosen[0]) if len(tasks) == 1 else (None, None)
-    figure = comparison_chart(bands, chance=chance, floor=floor, log=log, width=600, size=tall(430))
+    figure = comparison_chart(
+        bands,
+        log=log,
+        width=600,
+        size=tall(430),
+        **references_of(chosen[0]) if len(tasks) == 1 else {},
+    )
     live_plot(figure, key="history_curves", name="history")
 
 
-def references_of(entry: Entry) -> tuple[tuple[float, float] | None, float | None]:
+def references_of(entry: Entry) -> dict[str, Any]:
     """The chance losses and the floor; a text that is no longer here has none."""
-    try:
-        spec = Spec.from_dict(entry.spec, own_text.in_use())
-        chance, floor = references(spec.task, spec.model.architecture)
-    except ValueError:
-        return None, None
-    return tuple(chance), floor
+    with suppress(ValueError):
+        return references(Spec.from_dict(entry.spec, own_text.in_use()))
+    return {}
 
 
 def named(entry: Entry, among: list[Entry]) -> str:

@@ -171,7 +171,7 @@ def train(
         if after is not None:
             after(views)
         if all(view.status.conclusive for view in views.values()):
-            chance = references(base.task, base.model.architecture)[0].blind
+            chance = references(base)["chance"].blind
             st.markdown(conclude({name: view.reached() for name, view in views.items()}, chance))
             st.caption("One seed each is no proof: take it over several seeds.")
 
