@@ -12,14 +12,7 @@ from playground.figures import Band, attention_side_by_side, comparison_chart, r
 from playground.frames import Attention, Frame
 from playground.knob import Knob
 from playground.page_head import tall
-from playground.panels import (
-    IN_WORDS,
-    frame_at,
-    layer_title,
-    log_switch,
-    references,
-    stage_switch,
-)
+from playground.panels import IN_WORDS, frame_at, layer_title, log_switch, references, stage_switch
 from playground.series import Series, Summary
 from playground.spec import Spec
 from playground.variants import CONTRASTS, LineUp, caution, encode, read_link

@@ -75,18 +75,6 @@ OFFERED: dict[str, tuple[Any, ...]] = {
 }
 
 FIRST = ("d_model", "n_heads", "n_layers", "scale", "position", "mask", "residual", "norm", "init")
-MORE_MODEL = ("d_ff", "ffn", "activation", "tie_embeddings", "pad_mask")
-MORE_TRAINING = (
-    "steps",
-    "lr",
-    "batch_size",
-    "optimizer",
-    "weight_decay",
-    "schedule",
-    "warmup",
-    "clip",
-    "precision",
-)
 
 
 def _knobs(items: Mapping[str, Item], task: str = "") -> dict[str, Knob]:
@@ -120,6 +108,9 @@ MODEL = _knobs(MODEL_KNOBS)
 TRAINING = _knobs(TRAINING_KNOBS)
 OF_TASK = {name: _knobs(items, name) for name, items in TASK_KNOBS.items()}
 TASK = _knobs({"task": KNOBS["task"]})["task"]
+# What stands under "More", in the order of the configs.
+MORE_MODEL = [name for name in MODEL if name not in (*FIRST, "window", "architecture")]
+MORE_TRAINING = [name for name in TRAINING if name != "seed"]
 EVERY = {"task": TASK} | MODEL | TRAINING
 for of_one in OF_TASK.values():
     EVERY |= of_one
@@ -233,16 +224,8 @@ def draw(device: Device) -> None:
 
 
 def _draw(device: Device) -> Choice:
-    task_class = TASKS[
-        st.selectbox(
-            TASK.title,
-            TASK.choices,
-            key=TASK.key,
-            help=TASK.help,
-            bind="query-params",
-            on_change=_new_task,
-        )
-    ]
+    style = {"key": TASK.key, "help": TASK.help, "bind": "query-params", "on_change": _new_task}
+    task_class = TASKS[st.selectbox(TASK.title, TASK.choices, **style)]
     st.caption(task_class.about)
     with st.container(key="first_knobs", gap="small"):
         model = {}
@@ -251,7 +234,6 @@ def _draw(device: Device) -> Choice:
             model[name] = MODEL[name].draw(*limits, width="stretch")
             if name == "mask" and model["mask"] == "window":
                 model["window"] = MODEL["window"].draw()
-    training = {}
     if _lacks_text():
         st.session_state.more_task = True  # that is where it can be added
     with st.expander("More: the task", key="more_task", bind="query-params"):
@@ -263,8 +245,7 @@ def _draw(device: Device) -> Choice:
         )
         model |= {name: MODEL[name].draw(width="stretch") for name in MORE_MODEL}
     with st.expander("More: the training", key="more_training", bind="query-params"):
-        for name in MORE_TRAINING:
-            training[name] = _draw_training(name, device)
+        training = {name: _draw_training(name, device) for name in MORE_TRAINING}
     training["seed"] = TRAINING["seed"].draw()
     st.button(
         "Back to the defaults",

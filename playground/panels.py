@@ -261,11 +261,7 @@ def maps(spec: Spec, frames: tuple[Frame, ...]) -> Frame:
     else:
         title = f"{layer}, {head}"
         figure = attention_map(
-            values[heads.index(head) - 1],
-            *tokens,
-            title=title,
-            width=MAPS_WIDTH,
-            **shared,
+            values[heads.index(head) - 1], *tokens, title=title, width=MAPS_WIDTH, **shared
         )
         live_plot(figure, key="attention", height=shared["size"].height, name="attention")
     st.html(f'<small data-stage="{stage}">{explain(IN_WORDS[stage])}</small>')
@@ -342,11 +338,7 @@ def health(bench, view: View | None, frames: tuple[Frame, ...]) -> None:
     layer = st.session_state.get("layer") or next(iter(names))
     name = names.get(layer, next(iter(names.values())))
     shown = [frame.attention[name] for frame in frames]
-    shared = {
-        "size": tall(None),
-        "width": HEALTH_WIDTH,
-        "total_steps": bench.spec.training.steps,
-    }
+    shared = {"size": tall(None), "width": HEALTH_WIDTH, "total_steps": bench.spec.training.steps}
     columns = st.columns(3, gap="medium")
     with columns[0]:
         trained = [] if view is None else view.steps.tolist()

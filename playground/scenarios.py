@@ -83,9 +83,7 @@ MEASURES: dict[str, Measure] = {
         "steps to half of chance", _steps, lambda n: f"{n:.0f}" if math.isfinite(n) else "never"
     ),
     "diverged": Measure(
-        "diverged",
-        lambda view: float(view.diverged),
-        lambda x: "yes" if x else "no",
+        "diverged", lambda view: float(view.diverged), lambda x: "yes" if x else "no"
     ),
 }
 

@@ -4,6 +4,7 @@ Nothing is made before somebody asks for it: a download's bytes come from a func
 called when its button is pressed.
 """
 
+import mimetypes
 import re
 from collections.abc import Callable
 
@@ -50,7 +51,6 @@ def downloads(bench: Workbench) -> None:
             "Numbers (CSV)",
             "csv",
             f"{name}.csv",
-            "text/csv",
             lambda: metrics_csv(bench.view),
             "A row for each step: loss, learning rate, gradient norms, validation.",
             icon="table_chart",
@@ -60,7 +60,6 @@ def downloads(bench: Workbench) -> None:
             "Configuration (JSON)",
             "json",
             f"{name}.json",
-            "application/json",
             lambda: config(bench),
             "Every knob, and those turned on the way. Bring it back on the right.",
             icon="tune",
@@ -69,7 +68,6 @@ def downloads(bench: Workbench) -> None:
             "Checkpoint (zip)",
             "checkpoint",
             f"{name}-step{steps}.zip",
-            "application/zip",
             lambda: checkpoint(bench),
             "Weights (safetensors), optimiser and curve: goes on from here, bit for bit.",
             icon="save",
@@ -79,7 +77,6 @@ def downloads(bench: Workbench) -> None:
             "The run as one Python file",
             "script",
             f"{name}.py",
-            "text/x-python",
             lambda: python_file(bench),
             "Needs only PyTorch, is read from top to bottom, and prints the same losses.",
             icon="code",
@@ -94,7 +91,6 @@ def offer(
     label: str,
     key: str,
     file_name: str,
-    mime: str,
     make: Callable[[], str | bytes],
     help: str,
     *,
@@ -106,7 +102,7 @@ def offer(
         label,
         make,
         file_name,
-        mime,
+        mimetypes.guess_type(file_name)[0],
         key=f"download_{key}",
         help=missing or help,
         icon=f":material/{icon}:",

@@ -151,10 +151,7 @@ CONTRASTS: dict[str, Contrast] = {
     "tie_embeddings": Contrast("Tied embeddings on and off", _each("tie_embeddings", False, True)),
     "warmup": Contrast(
         "Warmup and cosine on and off",
-        (
-            (("schedule", "constant"), ("warmup", 0)),
-            (("schedule", "cosine"), ("warmup", 30)),
-        ),
+        ((("schedule", "constant"), ("warmup", 0)), (("schedule", "cosine"), ("warmup", 30))),
         switch=True,
     ),
     "clip": Contrast("Clipping on and off", _each("clip", None, 1.0), switch=True),

@@ -275,11 +275,7 @@ buttons(scenario, expected, seen)
 if over(seen):
     reveal(scenario, seen)
 transport.live(
-    lambda now: compare_panels.losses(now) if now else None,
-    look,
-    seen,
-    any_live,
-    every=POLL,
+    lambda now: compare_panels.losses(now) if now else None, look, seen, any_live, every=POLL
 )
 if over(seen):
     compare_panels.side_by_side(seen)

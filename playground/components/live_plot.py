@@ -15,15 +15,7 @@ from typing import Any, NamedTuple
 import orjson
 import streamlit as st
 
-from playground.figures.style import (
-    GRID,
-    HIDDEN,
-    MUTED,
-    RUN_COLOURS,
-    TEMPLATE,
-    TEXT,
-    alt_text,
-)
+from playground.figures.style import GRID, HIDDEN, MUTED, RUN_COLOURS, TEMPLATE, TEXT, alt_text
 
 PLOTLY_FILE = f"plotly-{importlib.metadata.version('plotly')}.min.js"
 PLOTLY_PATH = f"assets/{PLOTLY_FILE}"
