@@ -75,17 +75,17 @@ IGNORED = -100  # a target that is not scored
 torch.set_num_threads(THREADS)
 
 
-# --- attention: softmax(q kᵀ · scale + mask) v ----------------------------------------------
+# --- attention: softmax(q kᵀ · scale + bias) v ----------------------------------------------
 def split_heads(x):
     """[batch, length, d_model] -> [batch, heads, length, d_head]: to each head its own columns."""
     return x.unflatten(-1, (N_HEADS, -1)).transpose(1, 2)
 
 
-def attend(q, k, v, mask):
+def attention(q, k, v, bias):
     """Each query takes the mean of the values, weighted by how well their keys fit.
 
     In one fused call what could be spelled out as
-    `(q @ k.transpose(-2, -1) * scale + mask).softmax(-1) @ v`.
+    `(q @ k.transpose(-2, -1) * scale + bias).softmax(-1) @ v`.
     """
     if SCALE == "sqrt_d_head":
         scale = D_HEAD**-0.5  # q·k is a sum of d_head products: this keeps its spread near 1
@@ -95,11 +95,11 @@ def attend(q, k, v, mask):
         scale = 1 / D_HEAD
     else:
         scale = 1.0
-    if PRECISION != "fp32" and mask is not None:
-        mask = mask.to(q.dtype)
-    z = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
+    if PRECISION != "fp32" and bias is not None:
+        bias = bias.to(q.dtype)
+    z = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=scale)
     if VARY and PAD_MASK and MASK == "window":
-        z = z * (mask.amax(-1, keepdim=True) > HIDDEN)  # a query that sees nothing takes nothing
+        z = z * (bias.amax(-1, keepdim=True) > HIDDEN)  # a query that sees nothing takes nothing
     return z.transpose(1, 2).flatten(2)  # the heads' columns side by side again
 
 
@@ -111,11 +111,11 @@ class SelfAttention(nn.Module):
         self.qkv = nn.Linear(D_MODEL, 3 * D_MODEL)  # W_q, W_k and W_v on top of each other
         self.out = nn.Linear(D_MODEL, D_MODEL)
 
-    def forward(self, x, mask):  # x: [batch, length, d_model]
+    def forward(self, x, bias):  # x: [batch, length, d_model]
         q, k, v = (split_heads(part) for part in self.qkv(x).chunk(3, dim=-1))
         if POSITION == "rotary":
             q, k = rotate(q), rotate(k)
-        return self.out(attend(q, k, v, mask))
+        return self.out(attention(q, k, v, bias))
 
 
 class CrossAttention(nn.Module):
@@ -127,9 +127,9 @@ class CrossAttention(nn.Module):
         self.kv = nn.Linear(D_MODEL, 2 * D_MODEL)
         self.out = nn.Linear(D_MODEL, D_MODEL)
 
-    def forward(self, x, memory, mask):  # x: [batch, target, d_model]
+    def forward(self, x, memory, bias):  # x: [batch, target, d_model]
         k, v = (split_heads(part) for part in self.kv(memory).chunk(2, dim=-1))
-        return self.out(attend(split_heads(self.q(x)), k, v, mask))
+        return self.out(attention(split_heads(self.q(x)), k, v, bias))
 
 
 # --- masks: which keys a query may see ------------------------------------------------------
@@ -137,30 +137,30 @@ if PRECISION == "bf16":
     DTYPE = torch.bfloat16
 elif PRECISION == "fp16":
     DTYPE = torch.float16
-# As a score it gets the weight 0, exactly; and yet it is finite, so that nothing becomes nan.
+# Beside any other score it gets the weight 0, exactly; yet it is finite: nothing becomes nan.
 HIDDEN = torch.finfo(torch.float32 if PRECISION == "fp32" else DTYPE).min / 2
 
 
-def self_mask(tokens):
+def attention_bias(tokens):
     """What is added to the scores: 0 where a query sees a key, HIDDEN elsewhere: [query, key]."""
     length = tokens.shape[1]
     query = torch.arange(length, device=DEVICE)[:, None]
     key = torch.arange(length, device=DEVICE)[None, :]
     if MASK == "causal":
-        seen = key <= query  # itself and everything before it: nothing from the future
+        allowed = key <= query  # itself and everything before it: nothing from the future
     elif MASK == "window":
-        seen = (key <= query) & (query - key < WINDOW)  # the last few, itself counted
+        allowed = (key <= query) & (query - key < WINDOW)  # the last few, itself counted
     else:
-        seen = query + key >= 0  # everything, the future included
+        allowed = torch.ones_like(query + key, dtype=torch.bool)  # everything, the future included
     if VARY and PAD_MASK:
-        seen = seen & (tokens != PAD)[:, None, None, :]  # now [batch, 1, query, key]
+        allowed = allowed & (tokens != PAD)[:, None, None, :]  # now [batch, 1, query, key]
     if POSITION == "alibi":
-        return torch.where(seen, 0.0, HIDDEN) + alibi(length)
+        return torch.where(allowed, 0.0, HIDDEN) + alibi(length)
     else:
-        return torch.where(seen, 0.0, HIDDEN)
+        return torch.where(allowed, 0.0, HIDDEN)
 
 
-def padding_mask(source):
+def padding_bias(source):
     """Every query reads the whole source, both ways, but not its padding: [batch, 1, 1, key]."""
     return torch.where((source != PAD)[:, None, None, :], 0.0, HIDDEN)
 
@@ -261,8 +261,8 @@ class Block(nn.Module):
         if FFN and NORM != "none":
             self.ffn_norm = nn.LayerNorm(D_MODEL)
 
-    def forward(self, x, mask):
-        y = self.attention(self.attention_norm(x) if NORM == "pre" else x, mask)
+    def forward(self, x, bias):
+        y = self.attention(self.attention_norm(x) if NORM == "pre" else x, bias)
         if NORM == "post":
             x = self.attention_norm(x + y if RESIDUAL else y)
         else:
@@ -285,13 +285,13 @@ class CrossBlock(Block):
         if NORM != "none":
             self.cross_norm = nn.LayerNorm(D_MODEL)
 
-    def forward(self, x, mask, memory, memory_mask):
-        y = self.attention(self.attention_norm(x) if NORM == "pre" else x, mask)
+    def forward(self, x, bias, memory, memory_bias):
+        y = self.attention(self.attention_norm(x) if NORM == "pre" else x, bias)
         if NORM == "post":
             x = self.attention_norm(x + y if RESIDUAL else y)
         else:
             x = x + y if RESIDUAL else y
-        y = self.cross(self.cross_norm(x) if NORM == "pre" else x, memory, memory_mask)
+        y = self.cross(self.cross_norm(x) if NORM == "pre" else x, memory, memory_bias)
         if NORM == "post":
             x = self.cross_norm(x + y if RESIDUAL else y)
         else:
@@ -315,9 +315,9 @@ class Encoder(nn.Module):
         if NORM == "pre":
             self.norm = nn.LayerNorm(D_MODEL)
 
-    def forward(self, x, mask):
+    def forward(self, x, bias):
         for block in self.blocks:
-            x = block(x, mask)
+            x = block(x, bias)
         return self.norm(x) if NORM == "pre" else x
 
 
@@ -333,37 +333,37 @@ class Transformer(nn.Module):
             self.blocks = nn.ModuleList(Block() for _ in range(N_LAYERS))
         if NORM == "pre":
             self.norm = nn.LayerNorm(D_MODEL)
-        self.head = nn.Linear(D_MODEL, VOCAB_SIZE, bias=False)
+        self.unembed = nn.Linear(D_MODEL, VOCAB_SIZE, bias=False)
         if TIE_EMBEDDINGS:
-            self.head.weight = self.embed.tokens.weight
+            self.unembed.weight = self.embed.tokens.weight
         if ARCHITECTURE == "encoder-decoder":
             self.encoder = Encoder()
 
     if ARCHITECTURE == "encoder-decoder":
 
         def forward(self, source, target):  # [batch, source], [batch, target]
-            source_mask = memory_mask = None  # every position sees the whole source
+            source_bias = memory_bias = None  # every position sees the whole source
             if VARY and PAD_MASK:
-                source_mask = memory_mask = padding_mask(source)
+                source_bias = memory_bias = padding_bias(source)
             if POSITION == "alibi":
                 distance = alibi(source.shape[1])
-                source_mask = source_mask + distance if VARY and PAD_MASK else distance
-            memory = self.encoder(self.embed(source), source_mask)  # [batch, source, d_model]
+                source_bias = source_bias + distance if VARY and PAD_MASK else distance
+            memory = self.encoder(self.embed(source), source_bias)  # [batch, source, d_model]
 
             x = self.embed(target)
-            mask = self_mask(target)
+            bias = attention_bias(target)
             for block in self.blocks:
-                x = block(x, mask, memory, memory_mask)
-            return self.head(self.norm(x) if NORM == "pre" else x)  # [batch, target, vocab]
+                x = block(x, bias, memory, memory_bias)
+            return self.unembed(self.norm(x) if NORM == "pre" else x)  # [batch, target, vocab]
 
     else:
 
         def forward(self, tokens):  # [batch, length]
             x = self.embed(tokens)
-            mask = self_mask(tokens)
+            bias = attention_bias(tokens)
             for block in self.blocks:
-                x = block(x, mask)
-            return self.head(self.norm(x) if NORM == "pre" else x)  # [batch, length, vocab]
+                x = block(x, bias)
+            return self.unembed(self.norm(x) if NORM == "pre" else x)  # [batch, length, vocab]
 
 
 # --- the numbers that the weights start from ------------------------------------------------
@@ -376,7 +376,8 @@ def initialise(model):
     for name, p in model.named_parameters():
         if NORM != "none" and "norm" in name:
             continue  # as built: gain 1, shift 0
-        digest = hashlib.sha256(f"{SEED}/{name}".encode()).digest()
+        drawn_as = name.replace("unembed", "head")  # what it was called when the numbers were fixed
+        digest = hashlib.sha256(f"{SEED}/{drawn_as}".encode()).digest()
         generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
         if INIT == "xavier":
             if name.endswith("bias"):

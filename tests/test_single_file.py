@@ -248,7 +248,13 @@ def test_the_file_of_the_default_run_is_short():
 
 def test_plain_constants_come_first_and_the_loop_last():
     text = default_file()
-    parts = ("D_MODEL = 64", "def attend", "def self_mask", "def sinusoids", "class Block")
+    parts = (
+        "D_MODEL = 64",
+        "def attention(",
+        "def attention_bias(",
+        "def sinusoids",
+        "class Block",
+    )
     rest = ("class Transformer", "def initialise", "def draw", "for step in range(STEPS)")
     places = [text.index(part) for part in (*parts, *rest)]
     assert places == sorted(places)
