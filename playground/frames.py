@@ -7,8 +7,9 @@ before anything is trained.
 import math
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from enum import IntEnum
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
@@ -75,7 +76,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Frame:
-    """A model at one step. What costs more than a glance is carried on from an earlier one."""
+    """A model at one step. What costs more than the probe may be of an earlier one."""
 
     step: int
     attention: dict[str, Attention]  # in the order of computation
@@ -105,26 +106,42 @@ class Frame:
         return all(map(math.isfinite, (self.loss, *answers)))
 
 
+class Level(IntEnum):
+    """How much of a frame is new: each level includes those before it."""
+
+    PROBE = 0  # attention and predictions on the probe
+    VALIDATION = 1  # the validation set, and how far later tokens reach
+    GENERATION = 2  # the free-running accuracy, or for text a sample
+
+
 def take_frame(
     trainer: Trainer,
     probe: Batch,
     previous: Frame | None = None,
-    closely: bool = False,
+    level: Level = Level.VALIDATION,
     interrupted: Callable[[], bool] = lambda: False,
+    charged: Callable[[Level], AbstractContextManager] = nullcontext,
 ) -> Frame:
     """Look at a model; its training is not disturbed.
 
     Args:
         probe: row 0 is shown, its first `MAX_PROBE` positions at most.
         previous: an earlier frame of the run, whose costly numbers are carried on.
-        closely: let the model generate as well, unless `interrupted`.
+        interrupted: asked while a sample is written; once it says True, the sample ends there.
+        charged: what to measure is done inside `charged(level)`.
     """
-    frame = measure(trainer, glance(trainer, probe, previous))
-    return look_closer(trainer, frame, interrupted) if closely else frame
+    with charged(Level.PROBE):
+        frame = _read_probe(trainer, probe, previous)
+    if level >= Level.VALIDATION:
+        with charged(Level.VALIDATION):
+            frame = _evaluate(trainer, frame)
+    if level >= Level.GENERATION:
+        with charged(Level.GENERATION):
+            frame = _generate(trainer, frame, interrupted)
+    return frame
 
 
-def glance(trainer: Trainer, probe: Batch, previous: Frame | None = None) -> Frame:
-    """The cheap part of a frame: what the model sees and answers on the probe."""
+def _read_probe(trainer: Trainer, probe: Batch, previous: Frame | None) -> Frame:
     probe = _first_row(probe)
     seen = trainer.look(*probe.inputs, only=(*STAGES, "logits"))
     new = {
@@ -135,28 +152,16 @@ def glance(trainer: Trainer, probe: Batch, previous: Frame | None = None) -> Fra
     return replace(previous, **new) if previous else Frame(**new)
 
 
-def measure(trainer: Trainer, frame: Frame) -> Frame:
-    """Evaluate the validation rows, and how far later tokens reach; at the frame's step."""
+def _evaluate(trainer: Trainer, frame: Frame) -> Frame:
     validation = _validation(trainer)
     loss, accuracy = trainer.evaluate(validation)
-    return replace(
-        frame,
-        measured_at=frame.step,
-        loss=loss,
-        accuracy=accuracy,
-        future_influence=_future_influence(trainer, validation),
-    )
+    influence = _future_influence(trainer, validation)
+    measured = {"loss": loss, "accuracy": accuracy, "future_influence": influence}
+    return replace(frame, measured_at=frame.step, **measured)
 
 
-def look_closer(
-    trainer: Trainer, frame: Frame, interrupted: Callable[[], bool] = lambda: False
-) -> Frame:
-    """Let the model generate: the free-running accuracy, or for text a sample.
-
-    Args:
-        frame: measured at the trainer's present step.
-        interrupted: asked in between; once it says True, the sample ends there.
-    """
+def _generate(trainer: Trainer, frame: Frame, interrupted: Callable[[], bool]) -> Frame:
+    """Add what the model writes to a frame that is measured at its present step."""
     if isinstance(trainer.task, QuestionTask):
         accuracy = _free_running(trainer, _validation(trainer))
         return replace(frame, free_running=accuracy, teacher_forced=frame.accuracy)

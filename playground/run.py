@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -15,7 +16,7 @@ from typing import Any, TypeVar
 from core.device import Device
 from core.tasks import Batch
 from core.train import Diverged, Trainer
-from playground.frames import Frame, glance, take_frame
+from playground.frames import Level, take_frame
 from playground.limits import check_limits, estimated_memory, failure_in_words
 from playground.saved_run import SavedRun, save
 from playground.schedule import Schedule, Seat
@@ -204,11 +205,8 @@ class Run:
             self._step()
             if self._outcome is not None:
                 return
-            if (look := self._watch.due(rivals=len(self._schedule.active))) is not None:
-                frame = self._watch.look(
-                    self._trainer, self._probe, self.record.last, look, self._interrupted
-                )
-                self._publish(frame)
+            if (level := self._watch.due(n_active=len(self._schedule.active))) is not None:
+                self._look(level, self._watch.charged)
             if self.posts or time.perf_counter() >= end:
                 return
 
@@ -219,17 +217,19 @@ class Run:
                 step = self._trainer.step()
             self.record.add_step(step)
         if self._trainer.step_count >= self._trainer.config.steps:
-            self._look(closely=True)
+            self._look(Level.GENERATION)
             self._finish(Status.DONE)
 
-    def _look(self, closely: bool = False) -> None:
-        """Publish a frame in which everything is measured, or with `closely` generated too."""
-        if self._trainer is not None:
-            last = self.record.last
-            self._publish(take_frame(self._trainer, self._probe, last, closely, self._interrupted))
-
-    def _publish(self, frame: Frame) -> None:
+    def _look(
+        self,
+        level: Level = Level.VALIDATION,
+        charged: Callable[[Level], AbstractContextManager] = nullcontext,
+    ) -> None:
         """Show pages a frame, unless the model has nothing finite to show."""
+        if self._trainer is None:
+            return
+        last, asked = self.record.last, self._interrupted
+        frame = take_frame(self._trainer, self._probe, last, level, asked, charged)
         if frame.finite:
             self.record.add_frame(frame)
 
@@ -263,7 +263,7 @@ class Run:
             self.record = Record(self._trainer.layers)
         else:
             self._trainer = saved.trainer
-        self._look(closely=self._outcome is Status.DONE)
+        self._look(Level.GENERATION if self._outcome is Status.DONE else Level.VALIDATION)
 
     def _do_pause(self) -> None:
         if self._outcome is None:
@@ -287,8 +287,7 @@ class Run:
 
     def _do_show(self, probe: Batch) -> None:
         self._probe = probe
-        if self._trainer is not None:
-            self._publish(glance(self._trainer, probe, self.record.last))
+        self._look(Level.PROBE)
 
     def _do_answer(self, question: Callable[[Trainer], Answer], future: "Future[Answer]") -> None:
         try:

@@ -11,7 +11,7 @@ import torch
 from core.config import ModelConfig, TrainConfig
 from core.tasks import IGNORED, TASKS, Batch
 from core.train import Trainer
-from playground.frames import MAX_PROBE, STAGES, glance, look_closer, measure, take_frame
+from playground.frames import MAX_PROBE, STAGES, Level, take_frame
 
 SMALL = {"d_model": 16, "n_heads": 2, "n_layers": 1}
 
@@ -102,7 +102,7 @@ def test_looking_does_not_disturb_training():
         found = []
         for _ in range(3):
             if look:
-                frame_of(trainer, closely=True)
+                frame_of(trainer, level=Level.GENERATION)
             found.append(trainer.step().loss)
         return found
 
@@ -116,14 +116,16 @@ def test_leak_is_measured(mask, leaks):
 
 
 def test_an_encoder_has_no_answer_to_leak():
-    frame = frame_of(trainer_for(TASKS["reverse"](length=4), "encoder", mask="none"), closely=True)
+    frame = frame_of(
+        trainer_for(TASKS["reverse"](length=4), "encoder", mask="none"), level=Level.GENERATION
+    )
     assert frame.future_influence is None and frame.free_running is None
 
 
 def test_free_running_accuracy_is_that_of_generating_token_by_token(reverse):
     for _ in range(5):
         reverse.step()
-    frame = frame_of(reverse, closely=True)
+    frame = frame_of(reverse, level=Level.GENERATION)
     (tokens,), targets = reverse.task.validation("decoder", 32)
     right = asked = 0
     for row, target in zip(tokens, targets, strict=True):
@@ -140,39 +142,39 @@ def test_free_running_accuracy_is_that_of_generating_token_by_token(reverse):
 
 
 def test_costly_numbers_are_carried_on(reverse):
-    first = frame_of(reverse, closely=True)
+    first = frame_of(reverse, level=Level.GENERATION)
     reverse.step()
     second = frame_of(reverse, previous=first)
     assert (second.step, second.free_running) == (1, first.free_running)
     assert second.teacher_forced == first.accuracy
 
 
-def test_a_glance_carries_what_was_measured_and_says_from_which_step(reverse):
+def test_a_look_at_the_probe_carries_what_was_measured_and_says_from_which_step(reverse):
     first = frame_of(reverse)
     for _ in range(3):
         reverse.step()
-    second = glance(reverse, probe_of(reverse), first)
+    second = frame_of(reverse, previous=first, level=Level.PROBE)
     assert (second.step, second.measured_at) == (3, 0)
     assert (second.loss, second.accuracy) == (first.loss, first.accuracy)
     assert second.future_influence == first.future_influence
-    fresh = measure(reverse, second)
+    fresh = frame_of(reverse, previous=second)
     assert fresh.measured_at == 3 and fresh.loss != first.loss
     same, whole = ((f.loss, f.predictions) for f in (fresh, frame_of(reverse)))
     assert same == whole
 
 
-def test_numbers_that_are_not_finite_are_told_at_a_glance(reverse):
+def test_numbers_that_are_not_finite_are_seen_on_the_probe(reverse):
     first = frame_of(reverse)
     with torch.no_grad():
         reverse.parameters[-1][0, 0] = torch.inf
     assert first.finite
-    assert not glance(reverse, probe_of(reverse), first).finite
+    assert not frame_of(reverse, previous=first, level=Level.PROBE).finite
     assert not replace(first, loss=float("nan")).finite
 
 
 def test_sample_is_text_with_its_whitespace():
     trainer = trainer_for(TASKS["text"](source="grammar", length=16))
-    sample = frame_of(trainer, closely=True).sample
+    sample = frame_of(trainer, level=Level.GENERATION).sample
     assert 0 < len(sample) <= 120
     assert set(sample) <= set(trainer.task.vocabulary[1:])
     assert frame_of(trainer).sample is None
@@ -182,7 +184,7 @@ def test_sample_ends_when_interrupted():
     """CON-01: a stop does not wait until a sample is written."""
     trainer = trainer_for(TASKS["text"](source="grammar", length=16))
     answers = iter([False, False, False])
-    frame = look_closer(trainer, frame_of(trainer), lambda: next(answers, True))
+    frame = frame_of(trainer, level=Level.GENERATION, interrupted=lambda: next(answers, True))
     assert len(frame.sample) == 3
 
 

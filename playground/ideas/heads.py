@@ -14,7 +14,7 @@ from core.tasks import Task
 from core.tasks.question import SEPARATOR
 from core.trace import Edit, Recorder
 from core.train import Trainer
-from playground.frames import Frame, glance
+from playground.frames import Frame, Level, take_frame
 
 ROWS = 64  # validation rows on which a head is switched off: those of a run's frames
 # A job has a name from this share of the way between uniform attention and all of the weight.
@@ -69,7 +69,8 @@ def rows_of(head: int, d_head: int) -> slice:
 @lru_cache(maxsize=64)
 def first_look(config: ModelConfig, task: Task) -> Frame:
     """What the heads look at before anything is learnt."""
-    return glance(untrained(config, task), task.probe(config.architecture))
+    probe = task.probe(config.architecture)
+    return take_frame(untrained(config, task), probe, level=Level.PROBE)
 
 
 # --- how much the heads of a layer differ ---------------------------------------------------
