@@ -1,9 +1,12 @@
 """Scenarios: a question, a prediction, the runs, and only then the reason."""
 
+from dataclasses import dataclass
+
 import streamlit as st
 
 from playground import compare_panels, controls, estimate, scenarios, transport
 from playground.comparison import Comparison
+from playground.knob import forget_notes, note
 from playground.page_head import head
 from playground.scenarios import MEASURES, Outcome, Results, Scenario
 from playground.series import Series, any_live
@@ -17,10 +20,25 @@ COLUMNS = 3  # of cards
 REFERENCES = {"chance": "best blind guess", "floor": "no model can be below"}
 
 
+@dataclass
+class Attempt:
+    """What the page remembers of a visitor's prediction; not under the keys of widgets."""
+
+    skipped: bool = False
+    expected: Outcome | None = None  # as it was when the runs began
+    mark: str = ""  # how it fared
+
+
+def attempt(name: str) -> Attempt:
+    """What is remembered of one scenario."""
+    return st.session_state.setdefault("attempts", {}).setdefault(name, Attempt())
+
+
 # --- the gallery ----------------------------------------------------------------------------
 
 
 def choose(name: str | None) -> None:
+    forget_notes()
     st.session_state.scenario = name
 
 
@@ -38,7 +56,7 @@ def gallery(found: dict[str, Scenario]) -> None:
                 st.space("stretch")
                 with st.container(horizontal=True, vertical_alignment="center"):
                     st.button("Open", key=f"open_{name}", on_click=choose, args=(name,))
-                    st.caption(st.session_state.told.get(name, ""))
+                    st.caption(attempt(name).mark)
 
 
 Seen = tuple[Series, ...]  # the scenario's runs as a page saw them; none: they have not begun
@@ -89,8 +107,7 @@ def seconds(scenario: Scenario) -> float:
 def predict(scenario: Scenario, started: bool) -> Outcome | None:
     """What the visitor expects; fixed once the runs have begun."""
     if started:
-        expected = st.session_state.committed.get(scenario.id)
-        if expected is not None:
+        if expected := attempt(scenario.id).expected:
             st.markdown(f"You expect: **{expected.say}**")
         return expected
     says = {outcome.name: outcome.say for outcome in scenario.outcomes}
@@ -106,25 +123,23 @@ def predict(scenario: Scenario, started: bool) -> Outcome | None:
 
 
 def skip(scenario: Scenario) -> None:
-    st.session_state.skipped.add(scenario.id)
+    attempt(scenario.id).skipped = True
     st.session_state[f"expect_{scenario.id}"] = None
 
 
 def play(scenario: Scenario, expected: Outcome | None) -> None:
     start_runs(compared, scenario.lineup, scenario.seeds)
-    st.session_state.committed[scenario.id] = expected
+    attempt(scenario.id).expected = expected
 
 
 def reset(scenario: Scenario) -> None:
     compared.discard()
-    for memory in (st.session_state.committed, st.session_state.told):
-        memory.pop(scenario.id, None)
-    st.session_state.skipped.discard(scenario.id)
+    st.session_state.attempts.pop(scenario.id, None)
     st.session_state[f"expect_{scenario.id}"] = None
 
 
 def buttons(scenario: Scenario, expected: Outcome | None, seen: Seen) -> None:
-    free = seen or expected is not None or scenario.id in st.session_state.skipped
+    free = seen or expected is not None or attempt(scenario.id).skipped
     with st.container(horizontal=True, vertical_alignment="center", key="scenario_transport"):
         if not over(seen):
             transport.play_or_pause(
@@ -161,9 +176,8 @@ def reveal(scenario: Scenario, series: Seen) -> None:
         return
     results = scenarios.measure(scenario, series)
     happened = scenario.outcome(results)
-    expected = st.session_state.committed.get(scenario.id)
     with st.container(border=True, key="outcome"):
-        told(scenario, expected, happened)
+        say_outcome(attempt(scenario.id), happened)
         st.dataframe(table(scenario, results), hide_index=True, width="stretch", key="measured")
         compare_panels.verdicts(series)
     with st.container(border=True, key="why"):
@@ -176,40 +190,29 @@ def reveal(scenario: Scenario, series: Seen) -> None:
     onwards(scenario)
 
 
-def told(scenario: Scenario, expected: Outcome | None, happened: Outcome) -> None:
+def say_outcome(made: Attempt, happened: Outcome) -> None:
     """`You said …; measured: …`, and a mark on the scenario's card."""
-    if expected is None:
-        icon, said, mark = "", "", "seen"
-    elif expected == happened:
-        icon, mark = ":green[:material/check_circle:]", "as you said"
-        said = f"{icon} You said: **{expected.say}**  \n"
-    else:
-        icon, mark = ":orange[:material/cancel:]", "otherwise than you said"
+    said, made.mark = "", "seen"
+    if expected := made.expected:
+        right = expected == happened
+        icon = ":green[:material/check_circle:]" if right else ":orange[:material/cancel:]"
+        made.mark = f"{icon} {'as you said' if right else 'otherwise than you said'}"
         said = f"{icon} You said: **{expected.say}**  \n"
     st.markdown(f"{said}Measured: **{happened.say}**")
-    st.session_state.told[scenario.id] = f"{icon} {mark}".strip()
 
 
 def table(scenario: Scenario, results: Results) -> list[dict[str, str]]:
     """A row for each run: the measures that this scenario is about, over its seeds."""
-    keys = list(dict.fromkeys(("loss", *scenario.shown)))
-    rows = []
-    for name in scenario.names:
-        row = {"": name}
-        for key in keys:
-            row[MEASURES[key].title] = MEASURES[key].range(results[name][key])
-        rows.append(row)
+    rows = {name: results[name] for name in scenario.names}
     for name, numbers in scenario.references.items():
         if any(numbers["loss"]):  # a floor of 0 is no news
-            row = {"": REFERENCES[name]}
-            rows.append(
-                row
-                | {
-                    MEASURES[k].title: MEASURES[k].range(numbers[k]) if k in numbers else ""
-                    for k in keys
-                }
-            )
-    return rows
+            rows[REFERENCES[name]] = numbers
+    shown = {key: MEASURES[key] for key in ("loss", *scenario.shown)}
+    return [
+        {"": name}
+        | {m.title: m.range(numbers[key]) if key in numbers else "" for key, m in shown.items()}
+        for name, numbers in rows.items()
+    ]
 
 
 def onwards(scenario: Scenario) -> None:
@@ -232,19 +235,11 @@ def onwards(scenario: Scenario) -> None:
         )
 
 
-def remember() -> None:
-    """What the page remembers of a visitor; not under the keys of widgets."""
-    st.session_state.setdefault("committed", {})  # scenario -> prediction, None if skipped
-    st.session_state.setdefault("skipped", set())
-    st.session_state.setdefault("told", {})  # scenario -> how the prediction fared
-    asked = st.query_params.get("scenario")
-    if "strange" not in st.session_state:
-        st.session_state.strange = asked if asked and asked not in found else None
-
-
 bench, found = my_bench(), scenarios.load()
-compared: Comparison = st.session_state.setdefault("rehearsal", Comparison(bench.owner))
-remember()
+compared: Comparison = st.session_state.setdefault("scenario_runs", Comparison(bench.owner))
+asked = st.query_params.get("scenario")
+if asked and asked not in found and "scenario" not in st.session_state:
+    note(f"`scenario={asked}`: there is no such scenario; here are all")
 with head().container(horizontal=True, vertical_alignment="bottom"):
     name = st.selectbox(
         "Scenario",
@@ -254,20 +249,16 @@ with head().container(horizontal=True, vertical_alignment="bottom"):
         key="scenario",
         bind="query-params",
         width=320,
+        on_change=forget_notes,
         help="Clear it to see all of them.",
     )
     if name is not None:
         st.button("All scenarios", key="all", icon=":material/apps:", on_click=choose, args=(None,))
 if name is None:
-    if st.session_state.strange:
-        st.warning(
-            f"`scenario={st.session_state.strange}`: there is no such scenario; here are all."
-        )
     gallery(found)
     st.stop()
 
 scenario = found[name]
-st.session_state.strange = None
 describe(scenario)
 seen = look()
 expected = predict(scenario, started=bool(seen))
