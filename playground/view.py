@@ -98,7 +98,7 @@ class View:
         return math.inf if self.diverged else self.recent_loss(step)
 
 
-class Series:
+class Columns:
     """Rows of numbers, float32. It only grows, so a slice of it never changes."""
 
     def __init__(self, width: int) -> None:
@@ -169,8 +169,8 @@ class Record:
         self.changes: tuple[Change, ...] = ()
         self.seconds = 0.0  # spent in steps
         self._layers = list(layers)
-        self._steps = Series(3 + len(self._layers))
-        self._validation = Series(3)
+        self._steps = Columns(3 + len(self._layers))
+        self._validation = Columns(3)
         self._album = Album()
         self._tokens = 0  # in the last step
         self._marks: deque[tuple[float, int]] = deque(maxlen=16)  # (time, step), for the speed

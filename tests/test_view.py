@@ -12,7 +12,7 @@ from core.tasks import TASKS
 from core.train import Step, Trainer
 from playground.frames import Frame, take_frame
 from playground.spec import Spec
-from playground.view import Album, Record, Series, Status, View
+from playground.view import Album, Columns, Record, Status, View
 
 TASK = TASKS["copy"](length=2)
 MODEL = ModelConfig.for_task(TASK, d_model=16, n_heads=2, n_layers=1)
@@ -120,10 +120,10 @@ def test_speed_is_forgotten_when_a_run_stands_still():
 
 
 def test_series_give_back_what_was_appended():
-    series = Series(2)
+    columns = Columns(2)
     for i in range(600):
-        series.append(i, -i)
-    np.testing.assert_array_equal(series.columns(), [np.arange(600), -np.arange(600)])
+        columns.append(i, -i)
+    np.testing.assert_array_equal(columns.columns(), [np.arange(600), -np.arange(600)])
 
 
 # --- frames that are kept -----------------------------------------------------------------
