@@ -59,7 +59,12 @@ class ModelConfig(Knobs):
     position: str = knob(
         "sinusoidal", choices=POSITIONS, help="How the model learns where a token stands."
     )
-    mask: str = knob("causal", hot=True, choices=MASKS, help="Which keys a query may look at.")
+    mask: str = knob(
+        "causal",
+        hot=True,
+        choices=MASKS,
+        help="Which keys a query may look at; none hides nothing.",
+    )
     window: int = knob(4, hot=True, low=1, help="Keys a query sees under `window`, self included.")
     pad_mask: bool = knob(True, hot=True, help="Hide keys that are only padding.")
     residual: bool = knob(True, hot=True, help="Add each sub-layer's output to its input.")

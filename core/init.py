@@ -16,12 +16,12 @@ from core.config import ModelConfig
 
 
 def xavier(name: str, p: Tensor, config: ModelConfig, generator: Generator) -> None:
-    """The paper's setting: what has unit variance keeps it in a square layer.
+    """The paper's setting: a square layer keeps unit variance.
 
     Queries and keys then have it too, and the spread of their scores is √d_k. Matrices are
-    U(±√(6/(fan_in + fan_out))) (Glorot and Bengio 2010, equation 16): in a layer that widens
-    (feed-forward, in) the variance falls to 2·fan_in/(fan_in + fan_out), in one that narrows it
-    rises to that.
+    U(±√(6/(fan_in + fan_out))) (Glorot and Bengio 2010, equation 16), which multiplies the
+    variance by 2·fan_in/(fan_in + fan_out): by 0.4 where the feed-forward widens four times, by
+    1.6 where it narrows again.
     """
     if name.endswith("bias"):
         nn.init.zeros_(p)

@@ -68,7 +68,8 @@ def hide_padding(
 class Bias(NamedTuple):
     """What attention adds to its scores, and which queries see anything at all.
 
-    `added` is 0 (or a position's bias) at allowed keys, hugely negative at hidden ones.
+    `added` is 0 (or a position's bias) at allowed keys, hugely negative at hidden ones; the fused
+    kernel wants it with 2 or 4 dimensions and without a gradient.
     `sees` is 1.0, or 0.0 for a query without a single allowed key, whose row becomes zero.
     """
 
@@ -81,7 +82,7 @@ def hidden_score(dtype: torch.dtype) -> float:
 
     Finite, so that a row without any allowed key cannot become NaN (forward or backward), and
     with room to add a score without overflow in fp16. Softmax turns it into exactly 0, except
-    in a row that hides every key: there all scores become the same, so softmax is uniform.
+    in a row that hides every key: there it hands out shares as ever, and `Bias.sees` makes them 0.
     """
     return torch.finfo(dtype).min / 2
 

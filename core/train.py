@@ -98,7 +98,8 @@ class Trainer:
         self.scaler.scale(loss).backward()
         self.scaler.unscale_(self.optimizer)
 
-        # Check, and report: all norms by one call, and one trip from the device to the host.
+        # Check: all norms in one call (`_foreach`: a loop over the parameters would be slower than
+        # the norms themselves), brought to the host in one trip together with the loss.
         grads = [parameter.grad for parameter in self.parameters]
         loss_value, *norms = torch.stack([loss.detach(), *torch._foreach_norm(grads)]).tolist()
         grad_norm = math.hypot(*norms)

@@ -151,7 +151,8 @@ class Grammar:
                 else:
                     for edge in self.rules[to]:
                         after[edge.text, edge.to] += p * float(edge.probability)
-            likely, leads = [0.0] * len(self.vocabulary), [0] * len(self.vocabulary)
+            likely = [0.0] * len(self.vocabulary)
+            leads = [0] * len(self.vocabulary)
             for letter, after in ahead.items():
                 likely[letter] = total = sum(after.values())
                 leads[letter] = row({item: p / total for item, p in after.items()})

@@ -182,7 +182,8 @@ class Text(Task):
 
     def _form(self, architecture: str, windows: Int[Tensor, "batch width"]) -> Batch:
         first = self._first_scored(architecture, windows)
-        tokens, targets = windows[:, first - 1 : -1].contiguous(), windows[:, first:].contiguous()
+        tokens = windows[:, first - 1 : -1].contiguous()
+        targets = windows[:, first:].contiguous()
         if architecture == "decoder":
             return Batch((tokens,), targets)
         return Batch((windows[:, :first].contiguous(), tokens), targets)
