@@ -176,11 +176,11 @@ class Knob:
         )
 
 
-def nearest(legal: Sequence[Any], wish: Any) -> Any:
-    """The legal number that is next to the wished one; of words the first."""
-    if isinstance(wish, str):
+def nearest(legal: Sequence[Any], wanted: Any) -> Any:
+    """The legal number that is next to the wanted one; of words the first."""
+    if isinstance(wanted, str):
         return legal[0]
-    return min(legal, key=lambda n: (abs(n - wish), n))
+    return min(legal, key=lambda n: (abs(n - wanted), n))
 
 
 # --- what a link said in vain ---------------------------------------------------------------

@@ -19,7 +19,7 @@ from core.train import Diverged, Trainer
 from playground.frames import Level, take_frame
 from playground.limits import check_limits, estimated_memory, failure_in_words
 from playground.saved_run import SavedRun, save
-from playground.schedule import Schedule, Seat
+from playground.schedule import Schedule, State
 from playground.spec import Spec
 from playground.view import Record, Status, View
 from playground.watch import Watch
@@ -44,9 +44,9 @@ class Run:
         self.owner, self.started = owner, saved.began if saved else spec
         self._schedule, self._lock, self._device = schedule, schedule.lock, device
         # Under the lock:
-        self.seat = Seat.IDLE
-        self.posts: deque[Callable[[], None]] = deque()
-        self.wish = False  # whether it should be training
+        self.state = State.IDLE
+        self.requests: deque[Callable[[], None]] = deque()
+        self.requested = False  # whether it should be training
         self.events = 0  # requests and changes of state so far
         self.memory = estimated_memory(spec)  # bytes
         self._spec = spec
@@ -70,7 +70,7 @@ class Run:
         """Train; wait in the queue if too many do."""
         with self._lock:
             if self._outcome is None and not self._freed:
-                self.wish = True
+                self.requested = True
                 self._schedule.admit(self)
 
     def pause(self) -> None:
@@ -142,20 +142,21 @@ class Run:
     @property
     def ended(self) -> bool:
         """Whether it is over, its last picture included."""
-        return self._outcome is not None and not self.posts and not self._freed
+        return self._outcome is not None and not self.requests and not self._freed
 
     def view(self) -> View:
         """The run as it is now."""
         with self._lock:
-            state = {
+            now = {
                 "status": self._status(),
                 "message": self._message,
                 "queue_place": self._schedule.place(self),
-                "busy": bool(self.posts) or (self.seat is Seat.WITH_WORKER and not self.wish),
+                "busy": bool(self.requests)
+                or (self.state is State.WITH_WORKER and not self.requested),
                 "spec": self._spec,
                 "version": self.events + self.record.version,
             }
-        return self.record.view(**state)
+        return self.record.view(**now)
 
     def _status(self) -> Status:
         if self._outcome is not None:
@@ -166,15 +167,15 @@ class Run:
         return Status.RUNNING if self in self._schedule.active else Status.PAUSED
 
     def _halt(self, request: Callable[[], None]) -> None:
-        """Post what ends the wish to train."""
+        """Post what ends the request to train."""
         with self._lock:
-            self.wish = False
+            self.requested = False
             self._post(request)
 
     def _post(self, request: Callable[[], None]) -> None:
         if not self._freed:
             self.events += 1
-            self.posts.append(request)
+            self.requests.append(request)
             self._schedule.call(self)
 
     def admitted(self) -> None:
@@ -186,15 +187,15 @@ class Run:
     def take_turn(self) -> None:
         """Serve what was posted, or train for a slice. Whatever goes wrong ends this run only."""
         try:
-            if self.posts:
-                while self.posts:
-                    self.posts.popleft()()
+            if self.requests:
+                while self.requests:
+                    self.requests.popleft()()
             elif self._trainer is not None:
                 self._train(time.perf_counter() + SLICE)
         except Diverged as end:
             end.with_traceback(None)  # it would keep the step's tensors
             self._finish(Status.DIVERGED, str(end))
-            self.posts.append(self._refresh)
+            self.requests.append(self._refresh)
         except Exception as error:
             self._trainer = None
             log.exception("run %r failed", self.started.label)
@@ -207,7 +208,7 @@ class Run:
                 return
             if (level := self._watch.due(n_active=len(self._schedule.active))) is not None:
                 self._look(level, self._watch.charged)
-            if self.posts or time.perf_counter() >= end:
+            if self.requests or time.perf_counter() >= end:
                 return
 
     def _step(self) -> None:
@@ -235,7 +236,7 @@ class Run:
 
     def _interrupted(self) -> bool:
         """Whether somebody waits for the worker."""
-        return bool(self.posts)
+        return bool(self.requests)
 
     def _refresh(self) -> None:
         """Let the last frame be of the last step, all of it measured."""
@@ -246,12 +247,12 @@ class Run:
         """Train no further, unless somebody pressed Play since."""
         self._refresh()
         with self._lock:
-            if not self.wish:
+            if not self.requested:
                 self._schedule.withdraw(self)
 
     def _finish(self, status: Status, message: str = "") -> None:
         with self._lock:
-            self._outcome, self._message, self.wish = status, message, False
+            self._outcome, self._message, self.requested = status, message, False
             self._schedule.withdraw(self)
 
     def _do_build(self) -> None:

@@ -1,6 +1,6 @@
 """Background runs: a few worker threads step every visitor's run in turn.
 
-A page starts a run, posts requests to it (pause, another probe, a checkpoint) and reads views of
+A page starts a run, requests requests to it (pause, another probe, a checkpoint) and reads views of
 it. Only the worker that holds a run touches its live model: it trains for a short slice of time,
 or serves what was posted, and hands the run back. A run is either idle, in the line, or with one
 worker; all of this book-keeping happens under one lock, the training does not.
@@ -101,7 +101,7 @@ class Runs:
         with self._lock:
             if owner in self._left or not self._threads:
                 return
-            resume = [run for run in self.of(owner) if run.wish]
+            resume = [run for run in self.of(owner) if run.requested]
             self._left[owner] = _Absence(time.monotonic() + self.grace, resume)
             for run in self.of(owner):
                 run.pause()

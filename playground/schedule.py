@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any, Protocol
 
 
-class Seat(Enum):
+class State(Enum):
     """Where a run is."""
 
     IDLE, IN_LINE, WITH_WORKER = range(3)
@@ -16,8 +16,8 @@ class Seat(Enum):
 class Job(Protocol):
     """What is known here of a run."""
 
-    seat: Seat
-    posts: Collection[Any]  # requests that wait for a worker
+    state: State
+    requests: Collection[Any]  # requests that wait for a worker
     events: int  # changes of state so far
 
     def admitted(self) -> None:
@@ -51,8 +51,8 @@ class Schedule:
             return
         self.active.add(run)
         run.admitted()
-        if run.seat is Seat.IDLE:
-            self._seat(run)
+        if run.state is State.IDLE:
+            self._put_in_line(run)
 
     def withdraw(self, run: Job) -> None:
         """Let a run train no longer, and the next one of the queue instead."""
@@ -67,28 +67,28 @@ class Schedule:
 
     def call(self, run: Job) -> None:
         """A request waits: it is served next, before others train on."""
-        if run.seat is Seat.IN_LINE:
+        if run.state is State.IN_LINE:
             self._line.remove(run)
-        if run.seat is not Seat.WITH_WORKER:
-            self._seat(run, first=True)
+        if run.state is not State.WITH_WORKER:
+            self._put_in_line(run, first=True)
 
     def take(self) -> Job | None:
         """The run whose turn it is, now with the caller."""
         if not self._line:
             return None
         run = self._line.popleft()
-        run.seat = Seat.WITH_WORKER
+        run.state = State.WITH_WORKER
         return run
 
     def hand_back(self, run: Job) -> None:
         """After its turn a run goes to the end of the line, if it has more to do."""
-        run.seat = Seat.IDLE
-        if run.posts or run in self.active:
+        run.state = State.IDLE
+        if run.requests or run in self.active:
             # No notify: who hands it back takes the next run of the line itself.
-            run.seat = Seat.IN_LINE
+            run.state = State.IN_LINE
             self._line.append(run)
 
-    def _seat(self, run: Job, first: bool = False) -> None:
-        run.seat = Seat.IN_LINE
+    def _put_in_line(self, run: Job, first: bool = False) -> None:
+        run.state = State.IN_LINE
         (self._line.appendleft if first else self._line.append)(run)
         self.lock.notify()

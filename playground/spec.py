@@ -207,7 +207,7 @@ def _changed_task(old: Task, values: dict[str, Any]) -> Task:
         raise ValueError(f"task={name!r}: choose one of {', '.join(TASKS)}")
     new = TASKS[name]
     known = [item.name for item in fields(new)]
-    if strange := [wish for wish in values if wish not in known]:
+    if strange := [wanted for wanted in values if wanted not in known]:
         raise ValueError(
             f"{strange[0]}: task {name} has no such knob; it has {', '.join(TASK_KNOBS[name])}"
         )

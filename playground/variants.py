@@ -66,7 +66,7 @@ class LineUp:
         return ("base", *(variant.label for variant in self.variants))
 
 
-def line_up(base: Spec, wishes: Iterable[Changes], device: Device | None = None) -> LineUp:
+def line_up(base: Spec, wanted: Iterable[Changes], device: Device | None = None) -> LineUp:
     """Put variants beside the base; what cannot run is left out, with a sentence why.
 
     Args:
@@ -74,19 +74,19 @@ def line_up(base: Spec, wishes: Iterable[Changes], device: Device | None = None)
     """
     device = device or choose_device()
     variants: list[Variant] = []
-    wished: list[Changes] = []
+    tried: list[Changes] = []
     left_out = []
-    for changes in wishes:
+    for changes in wanted:
         try:
             if len(variants) == MAX_VARIANTS:
                 raise ValueError(f"at most {MAX_VARIANTS} variants fit beside the base")
-            variant = None if changes in wished else _variant(base, changes, device)
+            variant = None if changes in tried else _variant(base, changes, device)
             if variant is None or variant in variants:
                 raise ValueError("it is here already")
             variants.append(variant)
         except ValueError as error:
             left_out.append(f"{changes_text(changes)} is left out: {error}")
-        wished.append(changes)
+        tried.append(changes)
     return LineUp(base, tuple(variants), tuple(left_out))
 
 
@@ -117,10 +117,10 @@ class Contrast:
         """The options that differ from the base; impossible ones are left out, with a reason."""
         if self.switch:
             off, on = self.options
-            wishes = [on] if self._is(base, off) else [off]
+            wanted = [on] if self._is(base, off) else [off]
         else:
-            wishes = [option for option in self.options if not self._is(base, option)]
-        return line_up(base, wishes, device)
+            wanted = [option for option in self.options if not self._is(base, option)]
+        return line_up(base, wanted, device)
 
     @staticmethod
     def _is(base: Spec, option: Changes) -> bool:
@@ -180,18 +180,18 @@ def encode(variants: Iterable[Variant]) -> str:
 
 def read_link(text: str, base: Spec, device: Device | None = None) -> LineUp:
     """The line-up that a link's text describes. What cannot be read is left out, with a reason."""
-    wishes, unreadable = [], []
+    wanted, unreadable = [], []
     for place, part in enumerate(filter(str.strip, text[:MAX_LINK].split(";")), 1):
         try:
             with within(f"variant {place}"):
-                wishes.append(parse(part))
+                wanted.append(parse(part))
         except ValueError as error:
             unreadable.append(str(error))
     try:
         _check_length(text)
     except ValueError as error:
         unreadable.append(str(error))
-    found = line_up(base, wishes, device)
+    found = line_up(base, wanted, device)
     return replace(found, left_out=(*unreadable, *found.left_out))
 
 

@@ -59,16 +59,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", nargs="+", metavar="ID")
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--file", type=Path, default=FILE)
-    wishes = parser.parse_args(arguments)
-    known = load(wishes.file)
-    if strange := [name for name in wishes.only or () if name not in known]:
+    options = parser.parse_args(arguments)
+    known = load(options.file)
+    if strange := [name for name in options.only or () if name not in known]:
         parser.error(f"{strange[0]}: choose of {', '.join(known)}")
     runs, failed = Runs(), 0
     try:
-        for name in wishes.only or known:
+        for name in options.only or known:
             scenario = known[name]
-            if wishes.seeds:
-                scenario = replace(scenario, seeds=wishes.seeds)
+            if options.seeds:
+                scenario = replace(scenario, seeds=options.seeds)
             found = check(scenario, runs)
             failed += found.outcome.name != scenario.expected
             print("\n".join(lines(scenario, found)), flush=True)

@@ -121,9 +121,9 @@ def test_an_impossible_change_is_refused_by_name(changes, words):
 
 
 def test_a_label_is_exactly_what_differs():
-    wishes = [(("scale", "none"), ("lr", 1e-3)), (("norm", "pre"), ("residual", False))]
-    wishes += [(("clip", None),), (("d_ff", 32),)]
-    labels = line_up(BASE, wishes, CPU).labels
+    wanted = [(("scale", "none"), ("lr", 1e-3)), (("norm", "pre"), ("residual", False))]
+    wanted += [(("clip", None),), (("d_ff", 32),)]
+    labels = line_up(BASE, wanted, CPU).labels
     assert labels == ("base", "scale=none", "residual=off, norm=pre", "clip=off", "d_ff=32")
 
 
@@ -134,7 +134,7 @@ def test_more_than_one_change_is_said():
 
 
 @pytest.mark.parametrize(
-    ("wish", "reason"),
+    ("wanted", "reason"),
     [
         ((("scale", "sqrt_d_head"),), "the base itself"),
         ((("seed", 1),), "same seeds"),
@@ -143,8 +143,8 @@ def test_more_than_one_change_is_said():
         ((("n_heads", 7),), "n_heads=7"),
     ],
 )
-def test_what_cannot_run_is_left_out_with_a_reason(wish, reason):
-    found = line_up(BASE, [wish, (("norm", "pre"),)], CPU)
+def test_what_cannot_run_is_left_out_with_a_reason(wanted, reason):
+    found = line_up(BASE, [wanted, (("norm", "pre"),)], CPU)
     assert [variant.label for variant in found.variants] == ["norm=pre"]
     assert len(found.left_out) == 1 and reason in found.left_out[0]
 

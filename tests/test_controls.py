@@ -112,10 +112,10 @@ def test_warmups_offered_are_shorter_than_the_run(present):
 
 
 @given(st.lists(st.integers(1, 64), min_size=1), st.integers(1, 64))
-def test_nearest_is_legal_and_nothing_legal_is_nearer(legal, wish):
-    found = nearest(legal, wish)
+def test_nearest_is_legal_and_nothing_legal_is_nearer(legal, wanted):
+    found = nearest(legal, wanted)
     assert found in legal
-    assert all(abs(found - wish) <= abs(other - wish) for other in legal)
+    assert all(abs(found - wanted) <= abs(other - wanted) for other in legal)
 
 
 def test_a_refusal_names_both_numbers(present):

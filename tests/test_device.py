@@ -38,18 +38,18 @@ def test_the_environment_overrides_the_choice_and_the_caller_overrides_both(monk
     assert choose_device().name == "cuda"
 
 
-@pytest.mark.parametrize("wish", ["cuda", "mps", "cuda:3"])
-def test_a_device_that_is_not_there_is_refused_by_name(wish, monkeypatch):
+@pytest.mark.parametrize("asked", ["cuda", "mps", "cuda:3"])
+def test_a_device_that_is_not_there_is_refused_by_name(asked, monkeypatch):
     machine(monkeypatch)
-    with pytest.raises(ValueError, match=rf"device='{wish}': this machine has none"):
-        choose_device(wish)
+    with pytest.raises(ValueError, match=rf"device='{asked}': this machine has none"):
+        choose_device(asked)
 
 
-@pytest.mark.parametrize("wish", ["gpu", "tpu:0", "cpu:x", "meta"])
-def test_a_device_that_nobody_has_is_refused_by_name(wish, monkeypatch):
+@pytest.mark.parametrize("asked", ["gpu", "tpu:0", "cpu:x", "meta"])
+def test_a_device_that_nobody_has_is_refused_by_name(asked, monkeypatch):
     machine(monkeypatch)
-    with pytest.raises(ValueError, match=f"device='{wish}'"):
-        choose_device(wish)
+    with pytest.raises(ValueError, match=f"device='{asked}'"):
+        choose_device(asked)
 
 
 def test_the_device_says_in_words_what_was_chosen(monkeypatch):
