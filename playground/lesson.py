@@ -25,7 +25,7 @@ from playground.panels import references
 from playground.series import Series, any_live
 from playground.variants import LineUp, encode
 from playground.view import LAST, View
-from playground.visitor import bench as my_bench
+from playground.visitor import controller as my_controller
 from playground.visitor import start_runs
 
 POLL = 0.5  # seconds between two looks at the runs
@@ -159,7 +159,7 @@ def trials() -> dict[str, Comparison]:
 def trial(name: str) -> Comparison:
     """The runs of a page."""
     if name not in trials():
-        trials()[name] = Comparison(my_bench().owner)
+        trials()[name] = Comparison(my_controller().owner)
     return trials()[name]
 
 

@@ -8,7 +8,7 @@ from playground import controls, page_head
 from playground.components.cookie import remember_visitor
 from playground.knob import show_notes
 from playground.pages import HOME, IDEAS, INSTRUMENTS, About
-from playground.visitor import bench, history_mode, say_history_problem
+from playground.visitor import controller, history_mode, say_history_problem
 
 # A file of our own: Streamlit would fetch a named icon from the internet.
 ICON = str(Path(__file__).with_name("icon.png"))
@@ -46,7 +46,7 @@ uses_knobs = page.url_path in USE_KNOBS
 st.set_page_config(initial_sidebar_state="auto" if uses_knobs else "collapsed")
 page_head.draw(uses_knobs)
 with st.sidebar:
-    controls.draw(bench().device)
+    controls.draw(controller().device)
 controls.go_on()
 show_notes(page.url_path)
 if history_mode() == "visitor":

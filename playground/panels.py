@@ -26,7 +26,7 @@ from playground.glossary import explain
 from playground.page_head import projector, tall
 from playground.spec import Spec, value_text
 from playground.view import LAST, Status, View
-from playground.workbench import Workbench
+from playground.workbench import Controller
 
 STAGES = {"scores": "q·k", "scaled": "·scale", "masked": "+mask", "weights": "softmax"}
 IN_WORDS = {
@@ -54,28 +54,28 @@ def _references(task: Task, architecture: str) -> tuple[Chance, float | None]:
     return task.chance(architecture), task.floor(architecture)
 
 
-def watch(bench: Workbench) -> None:
+def watch(controller: Controller) -> None:
     """Another run, or another length, is watched as it goes, wherever the last was scrubbed to."""
-    total = bench.spec.training.steps
-    watched = (bench.begun, bench.run is None, total)
+    total = controller.spec.training.steps
+    watched = (controller.begun, controller.run is None, total)
     if st.session_state.get("watched") != watched:
         st.session_state.watched, st.session_state.shown_step = watched, total
 
 
-def draw(bench: Workbench, view: View | None) -> None:
+def draw(controller: Controller, view: View | None) -> None:
     """Everything that moves. Called again and again while a run goes on."""
-    spec, frames = bench.spec, bench.frames(view)
+    spec, frames = controller.spec, controller.frames(view)
     if view is not None:
-        bench.learn_speed(view)
+        controller.learn_speed(view)
     verdict(spec, view, frames[-1])
-    numbers(bench, view, frames[-1])
+    numbers(controller, view, frames[-1])
     left, right = st.columns([1, 1.12], gap="medium")
     with left:
-        curves(bench, view)
+        curves(controller, view)
     with right:
         frame = maps(spec, frames)
     scrub(spec, frames, frame)
-    details(bench, view, frames, frame)
+    details(controller, view, frames, frame)
 
 
 def verdict(spec: Spec, view: View | None, frame: Frame) -> None:
@@ -92,16 +92,16 @@ def verdict(spec: Spec, view: View | None, frame: Frame) -> None:
     )
 
 
-def numbers(bench: Workbench, view: View | None, frame: Frame) -> None:
+def numbers(controller: Controller, view: View | None, frame: Frame) -> None:
     """Step, losses, accuracy, speed, time left, parameters."""
-    spec = bench.spec
+    spec = controller.spec
     done = len(view.loss) if view else 0
     recent = view.recent_loss() if view else math.nan
     running = view is not None and view.steps_per_second
     left = (
         view.seconds_left
         if running and view.seconds_left is not None
-        else (spec.training.steps - done) * estimate.seconds_per_step(spec, bench.correction)
+        else (spec.training.steps - done) * estimate.seconds_per_step(spec, controller.correction)
     )
     cells = {
         "Step": (f"{done} / {spec.training.steps}", "Optimiser steps done, of all."),
@@ -140,7 +140,7 @@ def curve(label: str, view: View, colour: int, ghost: bool = False) -> Curve:
     return Curve(label, *(array.tolist() for array in arrays), colour, ghost)
 
 
-def curves(bench: Workbench, view: View | None) -> None:
+def curves(controller: Controller, view: View | None) -> None:
     """The loss chart and its two switches."""
     with st.container(horizontal=True, key="loss_switches", vertical_alignment="center"):
         log = log_switch()
@@ -150,17 +150,19 @@ def curves(bench: Workbench, view: View | None) -> None:
             bind="query-params",
             help="The learning rate on a second axis.",
         )
-        if bench.ghosts:
+        if controller.ghosts:
             st.button(
                 "Hide earlier curves",
                 key="hide_ghosts",
                 type="tertiary",
                 icon=":material/layers_clear:",
-                on_click=bench.show,
+                on_click=controller.show,
                 args=([],),
                 help="Take the faint curves out of the chart.",
             )
-    lines = [curve(ghost.label, ghost.view, i + 1, True) for i, ghost in enumerate(bench.ghosts)]
+    lines = [
+        curve(ghost.label, ghost.view, i + 1, True) for i, ghost in enumerate(controller.ghosts)
+    ]
     marks = []
     if view is not None:
         lines.append(curve("this run", view, 0))
@@ -172,14 +174,14 @@ def curves(bench: Workbench, view: View | None) -> None:
         marks=marks,
         log=log,
         show_lr=show_lr,
-        total_steps=bench.spec.training.steps,
+        total_steps=controller.spec.training.steps,
         width=LOSS_WIDTH,
         size=tall(HEIGHT, PROJECTED),
-        **references(bench.spec),
+        **references(controller.spec),
     )
     live_plot(figure, key="loss_chart", name="loss")
-    if bench.said:
-        st.caption(bench.said)
+    if controller.said:
+        st.caption(controller.said)
 
 
 def log_switch() -> bool:
@@ -297,7 +299,7 @@ def scrub(spec: Spec, frames: tuple[Frame, ...], frame: Frame) -> None:
         controls.draw_example(spec)
 
 
-def details(bench, view: View | None, frames, frame: Frame) -> None:
+def details(controller, view: View | None, frames, frame: Frame) -> None:
     """Predictions, health, what changed, and what this model is made of."""
     tabs = st.tabs(
         ["Predictions", "Health", "What changed", "This model", "Take it home"],
@@ -306,10 +308,10 @@ def details(bench, view: View | None, frames, frame: Frame) -> None:
     )
     drawers = (
         lambda: predictions(frame),
-        lambda: health(bench, view, frames),
-        lambda: changes(bench, view),
-        lambda: parts(bench.spec),
-        lambda: take_home.draw(bench),
+        lambda: health(controller, view, frames),
+        lambda: changes(controller, view),
+        lambda: parts(controller.spec),
+        lambda: take_home.draw(controller),
     )
     for tab, drawer in zip(tabs, drawers, strict=True):
         if tab.open:
@@ -332,13 +334,17 @@ def predictions(frame: Frame) -> None:
         st.code(frame.sample, language=None, wrap_lines=True)
 
 
-def health(bench, view: View | None, frames: tuple[Frame, ...]) -> None:
+def health(controller, view: View | None, frames: tuple[Frame, ...]) -> None:
     steps = [frame.step for frame in frames]
     names = {layer_title(name): name for name in frames[-1].attention}
     layer = st.session_state.get("layer") or next(iter(names))
     name = names.get(layer, next(iter(names.values())))
     shown = [frame.attention[name] for frame in frames]
-    shared = {"size": tall(None), "width": HEALTH_WIDTH, "total_steps": bench.spec.training.steps}
+    shared = {
+        "size": tall(None),
+        "width": HEALTH_WIDTH,
+        "total_steps": controller.spec.training.steps,
+    }
     columns = st.columns(3, gap="medium")
     with columns[0]:
         trained = [] if view is None else view.steps.tolist()
@@ -353,15 +359,15 @@ def health(bench, view: View | None, frames: tuple[Frame, ...]) -> None:
         live_plot(spread_chart(steps, measured, shown[-1].theory, **shared), key="spread")
 
 
-def changes(bench: Workbench, view: View | None) -> None:
+def changes(controller: Controller, view: View | None) -> None:
     if view is not None and view.changes:
         for step, name, value in view.changes:
             st.markdown(f"- after step **{step}**: `{name}` → `{value_text(name, value)}`")
-    for ghost in bench.ghosts:
+    for ghost in controller.ghosts:
         st.markdown(
             f"- an earlier run, with {ghost.label}: {max(ghost.view.steps, default=0)} steps"
         )
-    if not bench.ghosts and (view is None or not view.changes):
+    if not controller.ghosts and (view is None or not view.changes):
         st.caption("Nothing yet. Turn a knob while a run goes on, or after it.")
 
 

@@ -17,7 +17,7 @@ from playground.limits import check_limits
 from playground.remember import title
 from playground.single_file import script
 from playground.spec import Spec, hot_changes_text
-from playground.workbench import Workbench
+from playground.workbench import Controller
 
 CHECKPOINT_MB = 300
 CONFIG_MB = -(-MAX_CONFIG_BYTES // 2**20)
@@ -28,30 +28,30 @@ ADD_TEXT = (
 )
 
 
-def draw(bench: Workbench) -> None:
+def draw(controller: Controller) -> None:
     """The tab: downloads on the left, uploads on the right."""
     if st.session_state.pop("brought_back", False):
         st.rerun()  # the knobs stand outside of what is drawn again and again
     left, right = st.columns(2, gap="large")
     with left:
-        downloads(bench)
+        downloads(controller)
     with right:
-        uploads(bench)
+        uploads(controller)
 
 
 # --- out ------------------------------------------------------------------------------------
 
 
-def downloads(bench: Workbench) -> None:
-    view = bench.view
+def downloads(controller: Controller) -> None:
+    view = controller.view
     steps = len(view.loss) if view is not None else 0
-    name = file_stem(began(bench))
+    name = file_stem(began(controller))
     with st.container(key="downloads", gap="small"):
         offer(
             "Numbers (CSV)",
             "csv",
             f"{name}.csv",
-            lambda: metrics_csv(bench.view),
+            lambda: metrics_csv(controller.view),
             "A row for each step: loss, learning rate, gradient norms, validation.",
             icon="table_chart",
             missing="" if steps else "Nothing has been measured yet: press Play.",
@@ -60,7 +60,7 @@ def downloads(bench: Workbench) -> None:
             "Configuration (JSON)",
             "json",
             f"{name}.json",
-            lambda: config(bench),
+            lambda: config(controller),
             "Every knob, and those turned on the way. Bring it back on the right.",
             icon="tune",
         )
@@ -68,16 +68,16 @@ def downloads(bench: Workbench) -> None:
             "Checkpoint (zip)",
             "checkpoint",
             f"{name}-step{steps}.zip",
-            lambda: checkpoint(bench),
+            lambda: checkpoint(controller),
             "Weights (safetensors), optimiser and curve: goes on from here, bit for bit.",
             icon="save",
-            missing="" if bench.run else "There is no model yet: press Play or Step.",
+            missing="" if controller.run else "There is no model yet: press Play or Step.",
         )
         offer(
             "The run as one Python file",
             "script",
             f"{name}.py",
-            lambda: python_file(bench),
+            lambda: python_file(controller),
             "Needs only PyTorch, is read from top to bottom, and prints the same losses.",
             icon="code",
         )
@@ -112,31 +112,31 @@ def offer(
     )
 
 
-def began(bench: Workbench) -> Spec:
+def began(controller: Controller) -> Spec:
     """The run's spec before its knobs were turned; without a run, what the knobs say."""
-    return bench.run.started if bench.run is not None else bench.spec
+    return controller.run.started if controller.run is not None else controller.spec
 
 
-def config(bench: Workbench) -> str:
-    view = bench.view
-    return config_json(began(bench), view.changes if view is not None else ())
+def config(controller: Controller) -> str:
+    view = controller.view
+    return config_json(began(controller), view.changes if view is not None else ())
 
 
-def checkpoint(bench: Workbench) -> bytes:
+def checkpoint(controller: Controller) -> bytes:
     """The live run, as it is between two steps.
 
     Raises:
         ValueError: there is nothing to save.
         TimeoutError: its worker does not come to it.
     """
-    return bench.run.checkpoint().result(PATIENCE)
+    return controller.run.checkpoint().result(PATIENCE)
 
 
-def python_file(bench: Workbench) -> str:
-    view, device = bench.view, bench.device.kind
+def python_file(controller: Controller) -> str:
+    view, device = controller.view, controller.device.kind
     if view is None:
-        return script(bench.spec, device=device)
-    return script(began(bench), view.changes, view.spec.training.steps, device=device)
+        return script(controller.spec, device=device)
+    return script(began(controller), view.changes, view.spec.training.steps, device=device)
 
 
 def file_stem(spec: Spec) -> str:
@@ -148,7 +148,7 @@ def file_stem(spec: Spec) -> str:
 # --- and back -------------------------------------------------------------------------------
 
 
-def uploads(bench: Workbench) -> None:
+def uploads(controller: Controller) -> None:
     with st.container(key="uploads", gap="small"):
         st.file_uploader(
             "Bring back a configuration",
@@ -156,7 +156,7 @@ def uploads(bench: Workbench) -> None:
             key="config_file",
             max_upload_size=CONFIG_MB,
             on_change=_take,
-            args=("config_file", bring_config, bench),
+            args=("config_file", bring_config, controller),
             help="Turns every knob to what the file says.",
         )
         st.file_uploader(
@@ -165,7 +165,7 @@ def uploads(bench: Workbench) -> None:
             key="checkpoint_file",
             max_upload_size=CHECKPOINT_MB,
             on_change=_take,
-            args=("checkpoint_file", bring_checkpoint, bench),
+            args=("checkpoint_file", bring_checkpoint, controller),
             help="Takes the place of the run on the page, and rests until you press Play.",
         )
     if problem := st.session_state.get("upload_problem"):
@@ -174,14 +174,14 @@ def uploads(bench: Workbench) -> None:
         st.info(note)
 
 
-def _take(key: str, bring: Callable[[Workbench, bytes], str], bench: Workbench) -> None:
+def _take(key: str, bring: Callable[[Controller, bytes], str], controller: Controller) -> None:
     """Use an uploaded file, or say what is wrong with it and leave everything as it is."""
     file = st.session_state[key]
     st.session_state.upload_problem = st.session_state.upload_note = None
     if file is None:
         return
     try:
-        st.session_state.upload_note = bring(bench, file.getvalue())
+        st.session_state.upload_note = bring(controller, file.getvalue())
         st.session_state.brought_back = True
     except ValueError as error:
         st.session_state.upload_problem = f"{file.name}: {with_hint(error)}. Nothing has changed."
@@ -193,25 +193,25 @@ def with_hint(error: ValueError) -> str:
     return f"{error}. {ADD_TEXT}" if asks_for_text else str(error).rstrip(".")
 
 
-def bring_config(bench: Workbench, data: bytes) -> str:
+def bring_config(controller: Controller, data: bytes) -> str:
     """Turn the knobs to a configuration file; what to say of it.
 
     Raises:
         ValueError: names what is wrong with the file.
     """
     spec, changes = config_from_json(data, own_text.in_use())
-    into_knobs(bench, spec)
+    into_knobs(controller, spec)
     return "The knobs are as the file says." + not_replayed(changes)
 
 
-def into_knobs(bench: Workbench, spec: Spec) -> None:
+def into_knobs(controller: Controller, spec: Spec) -> None:
     """Turn the knobs to a spec that this server can run.
 
     Raises:
         ValueError: too large, a precision that this device lacks, or no knob says it.
     """
     check_limits(spec)
-    bench.device.check(spec.training.precision)
+    controller.device.check(spec.training.precision)
     controls.turn_to(spec)
 
 
@@ -225,15 +225,15 @@ def not_replayed(changes) -> str:
     )
 
 
-def bring_checkpoint(bench: Workbench, data: bytes) -> str:
+def bring_checkpoint(controller: Controller, data: bytes) -> str:
     """Put a checkpoint in the place of the present run; what to say of it.
 
     Raises:
         ValueError: names what is wrong with the file; the present run goes on.
     """
-    saved = saved_run.load(data, bench.device, own_text.in_use())
+    saved = saved_run.load(data, controller.device, own_text.in_use())
     controls.knobs_of(saved.spec)
-    bench.go_on(saved)
+    controller.go_on(saved)
     controls.turn_to(saved.spec)
     done = saved.trainer.step_count
     if done >= saved.spec.training.steps:

@@ -1,4 +1,4 @@
-"""Who is looking: one workbench per browser tab, whose runs end when the tab does.
+"""Who is looking: one controller per browser tab, whose runs end when the tab does.
 
 The history lasts longer: it belongs to the machine's user where the app runs for one person, and
 to the visitor's browser where it serves several.
@@ -16,7 +16,7 @@ from playground.history import EVERYONE
 from playground.remember import MEMORY
 from playground.runs import RUNS
 from playground.variants import LineUp
-from playground.workbench import Workbench
+from playground.workbench import Controller
 
 
 @st.cache_resource(scope="session", on_release=RUNS.leave, show_spinner=False)
@@ -26,20 +26,20 @@ def _presence(owner: str) -> str:
     return owner
 
 
-def bench() -> Workbench:
-    """This visitor's workbench."""
-    if "bench" not in st.session_state:
-        st.session_state.bench = Workbench(uuid4().hex)
-    owner = st.session_state.bench.owner
+def controller() -> Controller:
+    """This visitor's controller."""
+    if "controller" not in st.session_state:
+        st.session_state.controller = Controller(uuid4().hex)
+    owner = st.session_state.controller.owner
     _presence(owner)
     MEMORY.know(owner, history_owner())
-    return st.session_state.bench
+    return st.session_state.controller
 
 
 def comparison() -> Comparison:
     """This visitor's comparison; its runs end with the tab as well."""
     if "compared" not in st.session_state:
-        st.session_state.compared = Comparison(bench().owner)
+        st.session_state.compared = Comparison(controller().owner)
     return st.session_state.compared
 
 
@@ -50,7 +50,7 @@ def start_runs(compared: Comparison, lineup: LineUp, seeds: int = 1) -> None:
         ValueError: more than this server takes on; the message has the numbers.
     """
     compared.start(lineup, seeds)
-    bench().fresh = False
+    controller().fresh = False
 
 
 # --- whose history ----------------------------------------------------------------------------

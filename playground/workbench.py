@@ -1,4 +1,4 @@
-"""One visitor's bench: the run in work, the curves before it, and what was changed in between.
+"""One visitor's controller: the run in work, the curves before it, and what was changed in between.
 
 The knobs say what is wanted (`follow`), the buttons say when (`play`, `pause`, `step`, `reset`).
 A knob that keeps all shapes is turned in the running model; any other one starts again, and the
@@ -45,7 +45,7 @@ def untrained(spec: Spec, device: Device) -> Frame:
     return take_frame(trainer, spec.task.probe(spec.model.architecture, spec.probe))
 
 
-class Workbench:
+class Controller:
     """The state behind one visitor's Playground page."""
 
     correction = 1.0  # measured step time over estimated, shared by all visitors
@@ -64,7 +64,7 @@ class Workbench:
         """Let a measured run correct the estimate for those to come."""
         if len(view.loss) >= 20 and view.seconds_trained:
             guess = estimate.seconds_per_step(view.spec)
-            Workbench.correction = view.seconds_trained / len(view.loss) / guess
+            Controller.correction = view.seconds_trained / len(view.loss) / guess
 
     def follow(self, spec: Spec) -> None:
         """The knobs now say `spec`: change the run, or start again.

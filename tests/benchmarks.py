@@ -44,7 +44,7 @@ from playground.pages import IDEAS
 from playground.run import Run
 from playground.runs import RUNS, Runs
 from playground.spec import Spec
-from playground.workbench import Workbench
+from playground.workbench import Controller
 
 ROOT = Path(__file__).resolve().parents[1]
 FOREVER = 1_000_000  # steps: no run ends while it is measured
@@ -368,17 +368,17 @@ def watched_page() -> None:
 
     from playground import panels
 
-    bench = st.session_state.bench
-    panels.draw(bench, bench.view, False)
+    controller = st.session_state.controller
+    panels.draw(controller, controller.view, False)
 
 
 def benchmark_watch(repeats: int) -> Iterator[Row]:
     """One run, with a page that looks twice a second and with nobody looking."""
-    bench, window, work = Workbench("watched"), 3.0, []
+    controller, window, work = Controller("watched"), 3.0, []
     with training(RUNS, "watched") as runs, scripts_kept():
-        bench.spec, bench.run = runs[0].view().spec, runs[0]
+        controller.spec, controller.run = runs[0].view().spec, runs[0]
         page = AppTest.from_function(watched_page, default_timeout=60)
-        page.session_state["bench"] = bench
+        page.session_state["controller"] = controller
         assert not page.run().exception
         rates: dict[bool, list[float]] = {False: [], True: []}
         for watching in islice(cycle((False, True, True, False)), 4 * repeats):

@@ -251,7 +251,7 @@ def test_runs_stand_in_the_table_newest_first():
 def test_a_run_of_the_playground_comes_into_the_history():
     test = opened(**SMALL | {"scale": "none"})
     fine(test.button(key="play").click().run())
-    wait(lambda: not test.session_state.bench.view.live)
+    wait(lambda: not test.session_state.controller.view.live)
     wait(lambda: MEMORY.flush(30) and History().list(""))
     fine(test.switch_page("app_pages/history.py").run())
     (label,) = labels(test)
@@ -275,11 +275,11 @@ def test_several_runs_lie_over_each_other_and_under_the_playgrounds():
     test = choose(opened("history"), 0, 1, 2)
     assert test.button(key="to_knobs").disabled
     fine(test.button(key="show_in_playground").click().run())
-    ghosts = test.session_state.bench.ghosts
+    ghosts = test.session_state.controller.ghosts
     assert [ghost.label for ghost in ghosts] == ["b", "b", "a"]
     assert all(len(ghost.view.loss) == 50 for ghost in ghosts)
     fine(test.button(key="hide_ghosts").click().run())
-    assert test.session_state.bench.ghosts == []
+    assert test.session_state.controller.ghosts == []
 
 
 def test_runs_of_different_tasks_are_drawn_with_a_warning():

@@ -356,7 +356,7 @@ def test_a_knob_keeps_its_value_when_its_page_is_left():
     fine(test.switch_page("app_pages/playground.py").run())
     assert test.select_slider(key="n_layers").value == 3
     fine(test.button(key="step").click().run())
-    assert test.session_state.bench.run.started.model.n_layers == 3
+    assert test.session_state.controller.run.started.model.n_layers == 3
 
 
 def test_a_head_and_a_layer_that_are_no_longer_there_are_forgotten():
@@ -376,7 +376,7 @@ def test_play_pause_reset_and_the_verdict():
     until(test, lambda test: steps(test) > 5)
     assert test.button(key="step").disabled
     fine(test.button(key="pause").click().run())
-    until(test, lambda test: not test.session_state.bench.view.live)
+    until(test, lambda test: not test.session_state.controller.view.live)
     rested = steps(fine(test.run()))
     time.sleep(0.3)
     assert steps(fine(test.run())) == rested
@@ -388,26 +388,26 @@ def test_play_pause_reset_and_the_verdict():
 def test_a_cold_change_after_a_run_keeps_its_curve_for_comparison():
     test = opened(**SMALL)
     fine(test.button(key="play").click().run())
-    until(test, lambda test: steps(test) == 50 and not test.session_state.bench.view.live)
+    until(test, lambda test: steps(test) == 50 and not test.session_state.controller.view.live)
     fine(test.button_group(key="norm").set_value("pre").run())
     assert "norm post → pre" in texts(test.caption) and "Press Play" in texts(test.caption)
-    (ghost,) = test.session_state.bench.ghosts
+    (ghost,) = test.session_state.controller.ghosts
     assert len(ghost.view.loss) == 50 and steps(test) == 0
 
 
 def test_an_example_of_ones_own_reaches_the_run_and_a_bad_one_is_explained():
     test = opened(**SMALL)
     fine(test.text_input(key="probe").set_value("0123456789").run())
-    assert test.session_state.bench.spec.probe == "0123456789"
+    assert test.session_state.controller.spec.probe == "0123456789"
     assert not test.error
     fine(test.text_input(key="probe").set_value("hello").run())
     assert "Your example:" in texts(test.error) and "'h'" in texts(test.error)
-    assert test.session_state.bench.spec.probe is None
+    assert test.session_state.controller.spec.probe is None
 
 
 def test_an_example_that_stands_in_the_link_is_shown_at_once():
     test = opened(probe="9876543210", **SMALL)
-    frame = test.session_state.bench.frames(None)[-1]
+    frame = test.session_state.controller.frames(None)[-1]
     tokens = next(iter(frame.attention.values())).key_tokens
     assert "".join(tokens).startswith("9876543210")
 
@@ -425,7 +425,7 @@ def test_too_much_for_this_server_is_said_in_numbers_and_the_run_goes_on():
     test = opened(**SMALL | {"steps": "50000"}, task="copy", copy_length="32")
     fine(test.button(key="play").click().run())
     until(test, lambda test: steps(test) > 5)
-    run = test.session_state.bench.run
+    run = test.session_state.controller.run
     monkey = pytest.MonkeyPatch()
     with monkey.context() as patch:
         patch.setattr("playground.limits.MAX_TOKENS", 1000)
@@ -433,13 +433,13 @@ def test_too_much_for_this_server_is_said_in_numbers_and_the_run_goes_on():
         assert "limit here is 1,000" in texts(test.error)
         fine(test.run())
         assert "limit here is 1,000" in texts(test.error), "it is said as long as it is so"
-    assert test.session_state.bench.run is run
+    assert test.session_state.controller.run is run
     fine(test.button(key="reset").click().run())
 
 
-def test_two_visitors_have_a_bench_each():
+def test_two_visitors_have_a_controller_each():
     one, other = opened(**SMALL), opened(**SMALL)
-    assert one.session_state.bench.owner != other.session_state.bench.owner
+    assert one.session_state.controller.owner != other.session_state.controller.owner
 
 
 def test_a_width_that_the_default_heads_do_not_divide_opens_with_heads_that_do():
@@ -450,7 +450,7 @@ def test_a_width_that_the_default_heads_do_not_divide_opens_with_heads_that_do()
 def test_at_its_end_a_run_is_not_begun_anew_by_one_step_too_many():
     test = opened(**SMALL)
     fine(test.button(key="play").click().run())
-    until(test, lambda test: steps(test) == 50 and not test.session_state.bench.view.live)
+    until(test, lambda test: steps(test) == 50 and not test.session_state.controller.view.live)
     fine(test.run())
     assert test.button(key="play").label == "Play again"
     assert test.button(key="step").disabled

@@ -328,7 +328,7 @@ def test_predict_run_compare(tiny, chosen, mark):
     assert f"You said: **{predicted}**" in said and "Measured: **No.**" in said
     assert "Because." in said and "one seed: no claim" in said
     assert test.session_state.choice.spec == knobs, "the sidebar is left alone"
-    assert test.session_state.bench.run is None
+    assert test.session_state.controller.run is None
     fine(test.button(key="all").click().run())
     assert mark in texts(test.caption)
 

@@ -21,23 +21,23 @@ from playground.remember import Memory
 from playground.runs import Runs
 from playground.spec import Spec
 from playground.view import Record, Status
-from playground.workbench import Workbench
+from playground.workbench import Controller
 
 
 @pytest.fixture
-def bench():
+def controller():
     runs = Runs(workers=1, grace=3600)
-    yield Workbench("visitor", runs)
+    yield Controller("visitor", runs)
     runs.close()
 
 
-def stepped(bench: Workbench, spec: Spec, steps: int) -> Workbench:
-    """A bench whose run has made so many steps and rests."""
-    bench.follow(spec)
+def stepped(controller: Controller, spec: Spec, steps: int) -> Controller:
+    """A controller whose run has made so many steps and rests."""
+    controller.follow(spec)
     for done in range(1, steps + 1):
-        bench.step()
-        wait(lambda done=done: bench.view.steps.size == done and not bench.view.live)
-    return bench
+        controller.step()
+        wait(lambda done=done: controller.view.steps.size == done and not controller.view.live)
+    return controller
 
 
 def trained(spec: Spec, steps: int) -> tuple[Trainer, Record]:
@@ -134,67 +134,67 @@ def test_a_file_of_another_kind_is_refused(data):
         saved_run.load(data)
 
 
-def test_a_bench_goes_on_from_a_file_and_keeps_the_old_curve(bench):
-    first = stepped(bench, spec_for(), 6)
+def test_a_controller_goes_on_from_a_file_and_keeps_the_old_curve(controller):
+    first = stepped(controller, spec_for(), 6)
     data = take_home.checkpoint(first)
-    wait(lambda: not bench.view.live)
-    bench.play()
-    wait(lambda: bench.view.status is Status.DONE)
-    whole = bench.view.loss.copy()
+    wait(lambda: not controller.view.live)
+    controller.play()
+    wait(lambda: controller.view.status is Status.DONE)
+    whole = controller.view.loss.copy()
 
-    bench.go_on(saved_run.load(data))
-    wait(lambda: not bench.view.live)
-    assert (bench.view.status, len(bench.view.loss)) == (Status.PAUSED, 6)
-    np.testing.assert_array_equal(bench.view.loss, whole[:6])
-    assert bench.view.frames[-1].step == 6
-    assert len(bench.ghosts) == 1
-    bench.follow(spec_for())
-    assert "checkpoint of step 6" in bench.said, "the knobs say the same: nothing is restarted"
-    bench.play()
-    wait(lambda: bench.view.status is Status.DONE)
-    np.testing.assert_array_equal(bench.view.loss, whole)
+    controller.go_on(saved_run.load(data))
+    wait(lambda: not controller.view.live)
+    assert (controller.view.status, len(controller.view.loss)) == (Status.PAUSED, 6)
+    np.testing.assert_array_equal(controller.view.loss, whole[:6])
+    assert controller.view.frames[-1].step == 6
+    assert len(controller.ghosts) == 1
+    controller.follow(spec_for())
+    assert "checkpoint of step 6" in controller.said, "the knobs say the same: nothing is restarted"
+    controller.play()
+    wait(lambda: controller.view.status is Status.DONE)
+    np.testing.assert_array_equal(controller.view.loss, whole)
 
 
-def test_no_room_for_a_saved_run_leaves_the_present_one(bench):
-    stepped(bench, spec_for(), 2)
-    run, data = bench.run, take_home.checkpoint(bench)
-    bench.runs.max_runs = 1
+def test_no_room_for_a_saved_run_leaves_the_present_one(controller):
+    stepped(controller, spec_for(), 2)
+    run, data = controller.run, take_home.checkpoint(controller)
+    controller.runs.max_runs = 1
     with pytest.raises(ValueError, match="the limit here is 1"):
-        bench.go_on(saved_run.load(data))
-    assert bench.run is run and bench.ghosts == []
+        controller.go_on(saved_run.load(data))
+    assert controller.run is run and controller.ghosts == []
 
 
 # --- what is offered --------------------------------------------------------------------------
 
 
-def test_the_configuration_is_that_of_the_beginning_with_the_changes(bench):
-    stepped(bench, spec_for(), 3)
-    bench.follow(spec_for(lr=0.01))
-    wait(lambda: bench.view.changes)
-    values = json.loads(take_home.config(bench))
+def test_the_configuration_is_that_of_the_beginning_with_the_changes(controller):
+    stepped(controller, spec_for(), 3)
+    controller.follow(spec_for(lr=0.01))
+    wait(lambda: controller.view.changes)
+    values = json.loads(take_home.config(controller))
     assert values["training"]["lr"] == 0.001
     assert values["changes"] == [{"step": 3, "field": "lr", "value": 0.01}]
 
 
-def test_the_python_file_makes_the_losses_of_the_run_on_the_page(bench, tmp_path):
-    stepped(bench, spec_for(steps=6), 3)
-    bench.follow(spec_for(steps=6, lr=0.01))
-    bench.play()
-    wait(lambda: bench.view.status is Status.DONE)
+def test_the_python_file_makes_the_losses_of_the_run_on_the_page(controller, tmp_path):
+    stepped(controller, spec_for(steps=6), 3)
+    controller.follow(spec_for(steps=6, lr=0.01))
+    controller.play()
+    wait(lambda: controller.view.status is Status.DONE)
     file = tmp_path / "run.py"
-    file.write_text(take_home.python_file(bench))
+    file.write_text(take_home.python_file(controller))
     found = subprocess.run(
         [sys.executable, file], capture_output=True, text=True, check=True, cwd=tmp_path
     )
     lines = [line for line in found.stdout.splitlines() if line.startswith("step ")]
     losses = [float(line.split()[-1]) for line in lines]
-    np.testing.assert_array_equal(np.float32(losses), bench.view.loss)
+    np.testing.assert_array_equal(np.float32(losses), controller.view.loss)
 
 
-def test_without_a_run_the_knobs_are_taken_home(bench):
-    bench.follow(spec_for())
-    assert json.loads(take_home.config(bench))["model"]["d_model"] == 8
-    assert "D_MODEL = 8" in take_home.python_file(bench)
+def test_without_a_run_the_knobs_are_taken_home(controller):
+    controller.follow(spec_for())
+    assert json.loads(take_home.config(controller))["model"]["d_model"] == 8
+    assert "D_MODEL = 8" in take_home.python_file(controller)
 
 
 def test_a_file_name_says_what_changed_and_nothing_that_a_disk_refuses():
@@ -211,7 +211,7 @@ def at_home(**query: str) -> AppTest:
 
 
 def rested(test: AppTest) -> AppTest:
-    wait(lambda: not test.session_state.bench.view.live)
+    wait(lambda: not test.session_state.controller.view.live)
     return fine(test.run())
 
 
@@ -252,7 +252,7 @@ def test_a_configuration_turns_every_knob():
     upload(test, "config_file", "mine.json", config_json(wanted).encode())
     assert not test.error, texts(test.error)
     assert "knobs are as the file says" in texts(test.info)
-    assert test.session_state.bench.spec == wanted
+    assert test.session_state.controller.spec == wanted
 
 
 def test_numbers_between_those_offered_are_taken_from_a_file():
@@ -287,10 +287,10 @@ def test_numbers_between_those_offered_are_taken_from_a_link_too():
 def test_a_bad_configuration_is_named_and_nothing_changes(change, said):
     test = at_home()
     fine(test.button(key="step").click().run())
-    run, spec = rested(test).session_state.bench.run, test.session_state.choice.spec
+    run, spec = rested(test).session_state.controller.run, test.session_state.choice.spec
     upload(test, "config_file", "bad.json", config_of(test, **change))
     assert said in texts(test.error) and "bad.json" in texts(test.error)
-    assert test.session_state.bench.run is run and test.session_state.choice.spec == spec
+    assert test.session_state.controller.run is run and test.session_state.choice.spec == spec
 
 
 def test_a_file_that_is_no_configuration_is_named():
@@ -316,23 +316,23 @@ def test_a_checkpoint_goes_on_as_a_resting_run():
     test = at_home()
     fine(test.button(key="play").click().run())
     rested(test)
-    whole = test.session_state.bench.view.loss.copy()
+    whole = test.session_state.controller.view.loss.copy()
     spec = test.session_state.choice.spec
     trainer, record = trained(spec, 10)
     trainer.change(lr=0.003)
     upload(test, "checkpoint_file", "run.zip", saved_run.save(trainer, record, spec))
     rested(test)
-    view = test.session_state.bench.view
+    view = test.session_state.controller.view
     assert (view.status, len(view.loss)) == (Status.PAUSED, 10)
     np.testing.assert_array_equal(view.loss, whole[:10])
     assert test.session_state.choice.spec.training.lr == 0.003
-    assert len(test.session_state.bench.ghosts) == 1
+    assert len(test.session_state.controller.ghosts) == 1
     assert "goes on from step 10" in texts(test.info)
 
     fine(test.button(key="play").click().run())
     rested(test)
     expected = np.float32([*whole[:10], *(step.loss for step in trainer)])
-    np.testing.assert_array_equal(test.session_state.bench.view.loss, expected)
+    np.testing.assert_array_equal(test.session_state.controller.view.loss, expected)
 
 
 def test_a_checkpoint_of_a_run_that_was_over_says_so_and_trains_on_when_steps_are_raised():
@@ -342,31 +342,31 @@ def test_a_checkpoint_of_a_run_that_was_over_says_so_and_trains_on_when_steps_ar
     upload(test, "checkpoint_file", "run.zip", saved_run.save(trainer, record, spec))
     assert "The run was over at step 50: raise Steps to train on." in texts(test.info)
     rested(test)
-    assert test.session_state.bench.view.status is Status.DONE
+    assert test.session_state.controller.view.status is Status.DONE
     fine(test.select_slider(key="steps").set_value(100).run())
     fine(test.button(key="play").click().run())
     rested(test)
-    view = test.session_state.bench.view
+    view = test.session_state.controller.view
     assert (view.status, len(view.loss)) == (Status.DONE, 100)
     np.testing.assert_array_equal(view.loss[:50], record.saved()[0][:, 0])
 
 
-def test_what_was_brought_back_is_a_new_run_only_once_it_has_trained_on(bench, tmp_path):
+def test_what_was_brought_back_is_a_new_run_only_once_it_has_trained_on(controller, tmp_path):
     memory = Memory(History(tmp_path / "history.sqlite3"))
     memory.know("visitor", "anna")
-    bench.runs.on_end = memory.keep
+    controller.runs.on_end = memory.keep
     spec = spec_for(steps=30)
     for steps in (25, 30):
-        bench.go_on(saved_run.load(saved_run.save(*trained(spec, steps), spec)))
-        wait(lambda: not bench.view.live)
-    bench.reset()
+        controller.go_on(saved_run.load(saved_run.save(*trained(spec, steps), spec)))
+        wait(lambda: not controller.view.live)
+    controller.reset()
     assert memory.flush(30) and not memory.history.list("anna")
 
-    bench.go_on(saved_run.load(saved_run.save(*trained(spec, 30), spec)))
-    bench.follow(spec_for(steps=31))
-    bench.play()
-    wait(lambda: len(bench.view.loss) == 31 and not bench.view.live)
-    bench.reset()
+    controller.go_on(saved_run.load(saved_run.save(*trained(spec, 30), spec)))
+    controller.follow(spec_for(steps=31))
+    controller.play()
+    wait(lambda: len(controller.view.loss) == 31 and not controller.view.live)
+    controller.reset()
     assert memory.flush(30)
     assert [entry.result.steps for entry in memory.history.list("anna")] == [31]
 
@@ -387,10 +387,13 @@ def test_a_checkpoint_without_a_curve_is_told_by_its_validation_loss():
 def test_a_bad_checkpoint_leaves_the_run_going():
     test = at_home(steps="50000")
     fine(test.button(key="play").click().run())
-    run = test.session_state.bench.run
+    run = test.session_state.controller.run
     upload(test, "checkpoint_file", "bad.zip", b"PK nothing")
     assert "bad.zip: not a usable checkpoint" in texts(test.error)
-    assert test.session_state.bench.run is run and test.session_state.bench.view.status.moving
+    assert (
+        test.session_state.controller.run is run
+        and test.session_state.controller.view.status.moving
+    )
     fine(test.button(key="reset").click().run())
 
 

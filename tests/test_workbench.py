@@ -1,4 +1,4 @@
-"""One visitor's bench: what a turned knob does to the run in work."""
+"""One visitor's controller: what a turned knob does to the run in work."""
 
 from dataclasses import replace
 
@@ -11,13 +11,13 @@ from playground import limits
 from playground.runs import Runs
 from playground.spec import Spec
 from playground.view import Status
-from playground.workbench import GHOSTS, Workbench, untrained
+from playground.workbench import GHOSTS, Controller, untrained
 
 FOREVER = 1_000_000
 
 
-def rest(bench: Workbench) -> None:
-    wait(lambda: not bench.view.live)
+def rest(controller: Controller) -> None:
+    wait(lambda: not controller.view.live)
 
 
 @pytest.fixture
@@ -28,167 +28,173 @@ def runs():
 
 
 @pytest.fixture
-def bench(runs) -> Workbench:
-    return Workbench("visitor", runs)
+def controller(runs) -> Controller:
+    return Controller("visitor", runs)
 
 
-def trained(bench: Workbench, spec: Spec) -> Workbench:
-    bench.follow(spec)
-    bench.play()
-    rest(bench)
-    return bench
+def trained(controller: Controller, spec: Spec) -> Controller:
+    controller.follow(spec)
+    controller.play()
+    rest(controller)
+    return controller
 
 
-def test_turning_knobs_before_a_run_starts_none(bench, runs):
+def test_turning_knobs_before_a_run_starts_none(controller, runs):
     for scale in ("none", "d_head"):
-        bench.follow(spec_for(scale=scale))
-    assert bench.run is None and runs.of("visitor") == []
-    assert bench.spec.model.scale == "d_head"
+        controller.follow(spec_for(scale=scale))
+    assert controller.run is None and runs.of("visitor") == []
+    assert controller.spec.model.scale == "d_head"
 
 
-def test_the_untrained_picture_follows_the_knobs_and_is_made_once_per_model(bench):
-    bench.follow(spec_for())
-    first = bench.frames(bench.view)
-    bench.follow(spec_for(lr=1.0, steps=7))
-    assert bench.frames(bench.view)[0] is first[0], "how it is trained changes nothing that is seen"
-    bench.follow(spec_for(seed=1))
-    assert bench.frames(bench.view)[0] is not first[0]
-    assert bench.frames(bench.view)[0].step == 0
+def test_the_untrained_picture_follows_the_knobs_and_is_made_once_per_model(controller):
+    controller.follow(spec_for())
+    first = controller.frames(controller.view)
+    controller.follow(spec_for(lr=1.0, steps=7))
+    assert controller.frames(controller.view)[0] is first[0], (
+        "how it is trained changes nothing that is seen"
+    )
+    controller.follow(spec_for(seed=1))
+    assert controller.frames(controller.view)[0] is not first[0]
+    assert controller.frames(controller.view)[0].step == 0
 
 
-def test_play_gives_the_curve_of_the_spec(bench):
+def test_play_gives_the_curve_of_the_spec(controller):
     spec = spec_for()
-    trained(bench, spec)
+    trained(controller, spec)
     alone = [step.loss for step in Trainer(spec.model, spec.task, spec.training)]
-    np.testing.assert_array_equal(bench.view.loss, np.float32(alone))
+    np.testing.assert_array_equal(controller.view.loss, np.float32(alone))
 
 
-def test_a_hot_knob_turns_in_the_running_model(bench):
-    bench.follow(spec_for(steps=FOREVER))
-    bench.play()
-    wait(lambda: len(bench.view.loss) > 3)
-    run = bench.run
-    bench.follow(spec_for(steps=FOREVER, scale="none"))
-    wait(lambda: bench.view.changes)
-    assert bench.run is run and bench.view.status.moving and not bench.ghosts
-    assert bench.said.startswith("Changed while it ran: scale √d_k → none. A link")
-    (change,) = bench.view.changes
+def test_a_hot_knob_turns_in_the_running_model(controller):
+    controller.follow(spec_for(steps=FOREVER))
+    controller.play()
+    wait(lambda: len(controller.view.loss) > 3)
+    run = controller.run
+    controller.follow(spec_for(steps=FOREVER, scale="none"))
+    wait(lambda: controller.view.changes)
+    assert controller.run is run and controller.view.status.moving and not controller.ghosts
+    assert controller.said.startswith("Changed while it ran: scale √d_k → none. A link")
+    (change,) = controller.view.changes
     assert (change.field, change.value) == ("scale", "none") and change.step >= 3
 
 
-def test_a_cold_knob_starts_again_and_the_old_curve_stays(bench, runs):
-    bench.follow(spec_for(steps=FOREVER))
-    bench.play()
-    wait(lambda: len(bench.view.loss) >= 5)
-    old = bench.run
-    bench.follow(spec_for(steps=FOREVER, norm="pre"))
-    assert bench.run is not old and bench.view.status.moving
-    assert runs.of("visitor") == [bench.run]
-    (ghost,) = bench.ghosts
+def test_a_cold_knob_starts_again_and_the_old_curve_stays(controller, runs):
+    controller.follow(spec_for(steps=FOREVER))
+    controller.play()
+    wait(lambda: len(controller.view.loss) >= 5)
+    old = controller.run
+    controller.follow(spec_for(steps=FOREVER, norm="pre"))
+    assert controller.run is not old and controller.view.status.moving
+    assert runs.of("visitor") == [controller.run]
+    (ghost,) = controller.ghosts
     assert ghost.label == "norm=post" and len(ghost.view.loss) >= 5
     assert ghost.view.frames == (), "its pictures are not kept"
-    assert "Started again" in bench.said
+    assert "Started again" in controller.said
 
 
-def test_a_cold_knob_at_rest_waits_for_play(bench):
-    trained(bench, spec_for())
-    bench.follow(spec_for(norm="pre"))
-    assert bench.run is None
-    assert "Press Play" in bench.said
-    bench.play()
-    rest(bench)
-    assert bench.view.spec.model.norm == "pre"
+def test_a_cold_knob_at_rest_waits_for_play(controller):
+    trained(controller, spec_for())
+    controller.follow(spec_for(norm="pre"))
+    assert controller.run is None
+    assert "Press Play" in controller.said
+    controller.play()
+    rest(controller)
+    assert controller.view.spec.model.norm == "pre"
 
 
-def test_a_hot_and_a_cold_knob_together_start_again(bench):
-    trained(bench, spec_for())
-    bench.follow(spec_for(scale="none", norm="pre"))
-    assert bench.run is None
-    assert bench.ghosts[0].label == "scale=√d_k, norm=post"
+def test_a_hot_and_a_cold_knob_together_start_again(controller):
+    trained(controller, spec_for())
+    controller.follow(spec_for(scale="none", norm="pre"))
+    assert controller.run is None
+    assert controller.ghosts[0].label == "scale=√d_k, norm=post"
 
 
-def test_few_ghosts_are_kept_and_short_curves_are_none(bench):
+def test_few_ghosts_are_kept_and_short_curves_are_none(controller):
     for seed in range(GHOSTS + 2):
-        trained(bench, spec_for(seed=seed))
-    assert [ghost.label for ghost in bench.ghosts] == ["seed=1", "seed=2", "seed=3"]
-    bench.reset()
-    trained(bench, spec_for(seed=9, steps=2))
-    bench.follow(spec_for(seed=10))
-    assert bench.ghosts == []
+        trained(controller, spec_for(seed=seed))
+    assert [ghost.label for ghost in controller.ghosts] == ["seed=1", "seed=2", "seed=3"]
+    controller.reset()
+    trained(controller, spec_for(seed=9, steps=2))
+    controller.follow(spec_for(seed=10))
+    assert controller.ghosts == []
 
 
-def test_step_does_one_and_a_second_one_more(bench):
-    bench.follow(spec_for())
+def test_step_does_one_and_a_second_one_more(controller):
+    controller.follow(spec_for())
     for count in (1, 2, 3):
-        bench.step()
-        rest(bench)
-        assert len(bench.view.loss) == count and not bench.view.status.moving
+        controller.step()
+        rest(controller)
+        assert len(controller.view.loss) == count and not controller.view.status.moving
 
 
-def test_reset_forgets_run_and_ghosts_and_a_second_reset_is_harmless(bench, runs):
+def test_reset_forgets_run_and_ghosts_and_a_second_reset_is_harmless(controller, runs):
     """CON-01"""
-    trained(bench, spec_for())
-    first = bench.view.loss.tolist()
-    bench.follow(spec_for(norm="pre"))
-    bench.follow(spec_for())
-    bench.play()
+    trained(controller, spec_for())
+    first = controller.view.loss.tolist()
+    controller.follow(spec_for(norm="pre"))
+    controller.follow(spec_for())
+    controller.play()
     for _ in range(2):
-        bench.reset()
-        assert bench.run is None and bench.ghosts == [] and bench.said is None
+        controller.reset()
+        assert controller.run is None and controller.ghosts == [] and controller.said is None
     assert runs.of("visitor") == []
-    trained(bench, spec_for())
-    assert bench.view.loss.tolist() == first
+    trained(controller, spec_for())
+    assert controller.view.loss.tolist() == first
 
 
-def test_a_finished_run_goes_on_when_steps_are_added_and_else_starts_again(bench):
-    trained(bench, spec_for(steps=10))
-    run, begin = bench.run, bench.view.loss.tolist()
-    bench.follow(spec_for(steps=20))
-    bench.play()
-    rest(bench)
-    assert bench.run is run
-    assert len(bench.view.loss) == 20 and bench.view.loss[:10].tolist() == begin
-    bench.play()
-    rest(bench)
-    assert bench.run is not run
-    assert bench.view.loss[:10].tolist() == begin
+def test_a_finished_run_goes_on_when_steps_are_added_and_else_starts_again(controller):
+    trained(controller, spec_for(steps=10))
+    run, begin = controller.run, controller.view.loss.tolist()
+    controller.follow(spec_for(steps=20))
+    controller.play()
+    rest(controller)
+    assert controller.run is run
+    assert len(controller.view.loss) == 20 and controller.view.loss[:10].tolist() == begin
+    controller.play()
+    rest(controller)
+    assert controller.run is not run
+    assert controller.view.loss[:10].tolist() == begin
 
 
-def test_play_after_divergence_starts_anew(bench):
+def test_play_after_divergence_starts_anew(controller):
     """UI-03"""
     wild = spec_for(lr=1e3, steps=300, d_model=16)
     wild = replace(wild, training=replace(wild.training, clip=None))
-    trained(bench, wild)
-    assert bench.view.status is Status.DIVERGED
-    run = bench.run
-    bench.follow(spec_for(d_model=16))
-    assert bench.run is None, "a hot knob cannot save a run that is over"
-    bench.play()
-    rest(bench)
-    assert bench.run is not run and bench.view.status is Status.DONE
+    trained(controller, wild)
+    assert controller.view.status is Status.DIVERGED
+    run = controller.run
+    controller.follow(spec_for(d_model=16))
+    assert controller.run is None, "a hot knob cannot save a run that is over"
+    controller.play()
+    rest(controller)
+    assert controller.run is not run and controller.view.status is Status.DONE
 
 
-def test_too_large_a_wish_is_refused_again_and_again_and_the_run_goes_on(bench, monkeypatch):
-    bench.follow(spec_for(steps=FOREVER))
-    bench.play()
-    wait(lambda: len(bench.view.loss) > 3)
-    run = bench.run
+def test_too_large_a_wish_is_refused_again_and_again_and_the_run_goes_on(controller, monkeypatch):
+    controller.follow(spec_for(steps=FOREVER))
+    controller.play()
+    wait(lambda: len(controller.view.loss) > 3)
+    run = controller.run
     monkeypatch.setattr(limits, "MAX_PARAMETERS", 2_000)
     for _ in range(2):
         with pytest.raises(ValueError, match="the limit here is 2,000"):
-            bench.follow(spec_for(steps=FOREVER, d_model=64))
-        assert bench.run is run and bench.view.status.moving and bench.spec.model.d_model == 8
-    bench.follow(spec_for(steps=FOREVER))
-    assert bench.run is run
+            controller.follow(spec_for(steps=FOREVER, d_model=64))
+        assert (
+            controller.run is run
+            and controller.view.status.moving
+            and controller.spec.model.d_model == 8
+        )
+    controller.follow(spec_for(steps=FOREVER))
+    assert controller.run is run
 
 
-def test_an_example_of_ones_own_is_shown_without_disturbing_the_run(bench):
-    trained(bench, spec_for())
-    run, losses = bench.run, bench.view.loss.tolist()
-    bench.follow(spec_for(probe="987"))
-    rest(bench)
-    assert bench.run is run and bench.view.loss.tolist() == losses
-    tokens = next(iter(bench.frames(bench.view)[-1].attention.values())).key_tokens
+def test_an_example_of_ones_own_is_shown_without_disturbing_the_run(controller):
+    trained(controller, spec_for())
+    run, losses = controller.run, controller.view.loss.tolist()
+    controller.follow(spec_for(probe="987"))
+    rest(controller)
+    assert controller.run is run and controller.view.loss.tolist() == losses
+    tokens = next(iter(controller.frames(controller.view)[-1].attention.values())).key_tokens
     assert "".join(tokens).startswith("987")
 
 

@@ -6,8 +6,8 @@ from playground import compare_panels, controls, transport
 from playground.components.link import copy_link
 from playground.series import Series, any_live
 from playground.variants import LineUp
-from playground.visitor import bench as my_bench
 from playground.visitor import comparison as my_comparison
+from playground.visitor import controller as my_controller
 from playground.visitor import start_runs
 
 POLL = 1.0  # seconds between two looks at the runs
@@ -24,17 +24,19 @@ def buttons(lineup: LineUp, moving: bool) -> None:
             disabled=not lineup.variants,
         )
         transport.reset_button(compared.discard)
-        copy_link(run=bench.owner if compared.all_runs() else None, fresh=False, key="compare_link")
+        copy_link(
+            run=controller.owner if compared.all_runs() else None, fresh=False, key="compare_link"
+        )
     transport.say_refusal()
 
 
-bench, compared = my_bench(), my_comparison()
+controller, compared = my_controller(), my_comparison()
 choice = controls.choice()
 if choice.problem:
     st.error(choice.problem)
 if choice.spec is None:
     st.stop()
-lineup = compare_panels.questions(choice.spec, bench.device)
+lineup = compare_panels.questions(choice.spec, controller.device)
 series = compared.series()
 buttons(lineup, any_live(series))
 shown = compared.lineup

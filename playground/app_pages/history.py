@@ -22,7 +22,7 @@ from playground.remember import MEMORY, WORTH_KEEPING
 from playground.spec import Spec
 from playground.view import Status, View
 from playground.visitor import HISTORY, for_visitor, history_owner, how_long
-from playground.visitor import bench as my_bench
+from playground.visitor import controller as my_controller
 from playground.workbench import Ghost
 
 MOST_SHOWN = 6  # curves and maps beside each other
@@ -111,12 +111,12 @@ def attempt(action: Callable[..., str | None], *args: Any) -> None:
 
 
 def show_in_playground(chosen: list[Entry]) -> None:
-    bench.show([Ghost(entry.label, view_of(entry)) for entry in chosen])
+    controller.show([Ghost(entry.label, view_of(entry)) for entry in chosen])
 
 
 def load(entry: Entry) -> str:
     spec = Spec.from_dict(entry.spec, own_text.in_use())
-    take_home.into_knobs(bench, spec)
+    take_home.into_knobs(controller, spec)
     return f"The knobs are as in “{entry.label}”." + take_home.not_replayed(entry.changes)
 
 
@@ -203,7 +203,7 @@ def view_of(entry: Entry) -> View:
 def curves(chosen: list[Entry]) -> None:
     with st.container(horizontal=True, key="history_switches"):
         log = log_switch()
-        view = bench.view
+        view = controller.view
         with_mine = (
             view is not None
             and len(view.loss)
@@ -334,7 +334,7 @@ def page() -> None:
         pictures(shown)
 
 
-bench, owner = my_bench(), history_owner()
+controller, owner = my_controller(), history_owner()
 head().header("History", anchor=False)
 if owner is None:
     st.info(f"The history is switched off on this server ({HISTORY}=off).")

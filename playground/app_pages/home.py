@@ -6,7 +6,7 @@ from playground import scenarios
 from playground.glossary import explain
 from playground.page_head import head
 from playground.pages import IDEAS, INSTRUMENTS, About
-from playground.visitor import bench as my_bench
+from playground.visitor import controller as my_controller
 
 IN_A_SENTENCE = (
     "A transformer lets every token ask all others a question: its query is compared with every "
@@ -44,7 +44,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
         help="A small model is ready; Play trains it before your eyes.",
     ):
         st.switch_page(INSTRUMENTS["playground"].file, query_params={})
-    st.caption(f"Computed on: {my_bench().device.words}.")
+    st.caption(f"Computed on: {my_controller().device.words}.")
 
 st.subheader("Three questions to start with", anchor=False)
 found = scenarios.load()

@@ -9,20 +9,20 @@ from playground.components.link import copy_link
 from playground.glossary import GLOSSARY
 from playground.spec import Spec
 from playground.view import View
-from playground.visitor import bench as my_bench
-from playground.workbench import Workbench
+from playground.visitor import controller as my_controller
+from playground.workbench import Controller
 
 POLL = 0.5  # seconds between two looks at a run
 
 
-def buttons(bench: Workbench, view: View | None) -> None:
+def buttons(controller: Controller, view: View | None) -> None:
     """Play or Pause, Step, Reset, New seed, and what belongs to the page as a whole."""
     moving, over = (view.status.moving, view.status.over) if view else (False, False)
     with st.container(horizontal=True, vertical_alignment="center", key="transport"):
         transport.play_or_pause(
             moving,
-            bench.play,
-            bench.pause,
+            controller.play,
+            controller.pause,
             label="Play again" if over else "Play",
             help="Start over from step 0." if over else "Train, and watch it happen.",
         )
@@ -34,11 +34,11 @@ def buttons(bench: Workbench, view: View | None) -> None:
             shortcut="S",
             disabled=moving or over,
             on_click=transport.press,
-            args=(bench.step,),
+            args=(controller.step,),
             help="One optimiser step.",
         )
         transport.reset_button(
-            bench.reset, "Back to before the first step: same seed, same numbers."
+            controller.reset, "Back to before the first step: same seed, same numbers."
         )
         st.button(
             "New seed",
@@ -51,19 +51,19 @@ def buttons(bench: Workbench, view: View | None) -> None:
             "Glossary", icon=":material/menu_book:", help="The paper's words, a sentence each."
         ):
             st.markdown("\n".join(f"- **{word}**: {meaning}" for word, meaning in GLOSSARY.items()))
-        lost = copy_link(run=bench.owner if bench.run else None, fresh=bench.fresh)
-    if lost and bench.fresh:
+        lost = copy_link(run=controller.owner if controller.run else None, fresh=controller.fresh)
+    if lost and controller.fresh:
         st.info("The page was reloaded: your run has ended, and the knobs are as the link says.")
     transport.say_refusal()
 
 
-def wanted(bench: Workbench) -> Spec | None:
+def wanted(controller: Controller) -> Spec | None:
     """The knobs' spec with the visitor's own example, if it is one."""
     choice = controls.choice()
     if choice.problem:
         st.error(choice.problem)
     if choice.spec is None:
-        return bench.spec
+        return controller.spec
     text = controls.own_example()
     try:
         choice.spec.task.probe(choice.spec.model.architecture, text)
@@ -73,26 +73,30 @@ def wanted(bench: Workbench) -> Spec | None:
     return replace(choice.spec, probe=text)
 
 
-bench = my_bench()
-spec = wanted(bench)
+controller = my_controller()
+spec = wanted(controller)
 if spec is None:
     st.stop()
 try:
-    bench.follow(spec)
+    controller.follow(spec)
 except ValueError as error:
     st.error(str(error))
-view = bench.view
-buttons(bench, view)
-panels.watch(bench)
+view = controller.view
+buttons(controller, view)
+panels.watch(controller)
 asked = controls.own_example()
 
 
 def draw(view: View | None) -> None:
-    panels.draw(bench, view)
+    panels.draw(controller, view)
     if controls.own_example() != asked:
         st.rerun()  # it was typed, or came with the link: the page has not seen it yet
 
 
 transport.live(
-    draw, lambda: bench.view, view, moving=lambda view: view is not None and view.live, every=POLL
+    draw,
+    lambda: controller.view,
+    view,
+    moving=lambda view: view is not None and view.live,
+    every=POLL,
 )

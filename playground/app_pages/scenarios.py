@@ -12,7 +12,7 @@ from playground.scenarios import MEASURES, Outcome, Results, Scenario
 from playground.series import Series, any_live
 from playground.spec import changes_text
 from playground.variants import caution
-from playground.visitor import bench as my_bench
+from playground.visitor import controller as my_controller
 from playground.visitor import start_runs
 
 POLL = 1.0  # seconds between two looks at the runs
@@ -97,7 +97,7 @@ def describe(scenario: Scenario) -> None:
 
 def seconds(scenario: Scenario) -> float:
     """How long all runs will take together, on two cores or more."""
-    correction = bench.correction
+    correction = controller.correction
     total = sum(
         estimate.seconds_per_step(s, correction) * s.training.steps for s in scenario.lineup.specs
     )
@@ -235,8 +235,8 @@ def onwards(scenario: Scenario) -> None:
         )
 
 
-bench, found = my_bench(), scenarios.load()
-compared: Comparison = st.session_state.setdefault("scenario_runs", Comparison(bench.owner))
+controller, found = my_controller(), scenarios.load()
+compared: Comparison = st.session_state.setdefault("scenario_runs", Comparison(controller.owner))
 asked = st.query_params.get("scenario")
 if asked and asked not in found and "scenario" not in st.session_state:
     note(f"`scenario={asked}`: there is no such scenario; here are all")
