@@ -88,7 +88,7 @@ async def lifespan(_: st.App) -> AsyncIterator[None]:
     keep_large_blocks()
     import torch
 
-    from playground.remember import MEMORY
+    from playground.remember import RECORDER
     from playground.runs import RUNS
 
     # Fixed for the process: one thread and two differ in the last digits.
@@ -102,7 +102,7 @@ async def lifespan(_: st.App) -> AsyncIterator[None]:
     finally:
         readying.join()
         RUNS.close()
-        MEMORY.flush(timeout=15)
+        RECORDER.flush(timeout=15)
 
 
 app = st.App(

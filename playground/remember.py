@@ -42,7 +42,7 @@ class _Kept:
     title: str = ""
 
 
-class Memory:
+class Recorder:
     """Writes runs into a history. Every method but `flush` returns at once."""
 
     def __init__(self, history: History | None = None) -> None:
@@ -111,5 +111,5 @@ class Memory:
         return None
 
 
-MEMORY = Memory()
-RUNS.on_end = MEMORY.keep
+RECORDER = Recorder()
+RUNS.on_end = RECORDER.keep

@@ -13,7 +13,7 @@ import streamlit as st
 from playground.comparison import Comparison
 from playground.components.cookie import forgetful, visitor_id
 from playground.history import EVERYONE
-from playground.remember import MEMORY
+from playground.remember import RECORDER
 from playground.runs import RUNS
 from playground.variants import LineUp
 from playground.workbench import Controller
@@ -32,7 +32,7 @@ def controller() -> Controller:
         st.session_state.controller = Controller(uuid4().hex)
     owner = st.session_state.controller.owner
     _presence(owner)
-    MEMORY.know(owner, history_owner())
+    RECORDER.know(owner, history_owner())
     return st.session_state.controller
 
 
@@ -96,7 +96,7 @@ def how_long() -> str:
     """Where this visitor's history is, and how long it lasts."""
     if history_mode() == "single":
         with suppress(RuntimeError):  # no home folder: the list of runs says so
-            return f"They are kept on this machine, in {MEMORY.history.path}."
+            return f"They are kept on this machine, in {RECORDER.history.path}."
         return "They would be kept on this machine."
     if forgetful():
         return (
@@ -116,7 +116,7 @@ def for_visitor(problem: str) -> str:
 
 def say_history_problem() -> None:
     """Say once that runs are not kept, and why."""
-    problem = MEMORY.problem
+    problem = RECORDER.problem
     if problem and history_owner() is not None and problem != st.session_state.get("history_said"):
         st.session_state.history_said = problem
         st.toast(f"Your runs are not kept: {for_visitor(problem)}.", duration="long")

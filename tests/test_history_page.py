@@ -13,7 +13,7 @@ from core.train import Change
 from helpers import SMALL, fine, opened, spec_for, texts, wait
 from playground import visitor
 from playground.history import History, HistoryUnavailable
-from playground.remember import MEMORY, WORTH_KEEPING, Memory, title
+from playground.remember import RECORDER, WORTH_KEEPING, Recorder, title
 from playground.runs import Runs
 from playground.spec import Spec
 from playground.view import Status
@@ -25,13 +25,13 @@ FOREVER = 1_000_000
 def folder(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv("PLAYGROUND_DATA", str(tmp_path / "data"))
     yield tmp_path / "data"
-    MEMORY.flush(30)
-    MEMORY.problem = None
+    RECORDER.flush(30)
+    RECORDER.problem = None
 
 
 @pytest.fixture
 def memory(tmp_path):
-    memory = Memory(History(tmp_path / "history.sqlite3"))
+    memory = Recorder(History(tmp_path / "history.sqlite3"))
     memory.know("tab", "anna")
     return memory
 
@@ -44,7 +44,7 @@ def runs(memory):
     runs.close()
 
 
-def kept(memory: Memory, owner: str = "anna"):
+def kept(memory: Recorder, owner: str = "anna"):
     assert memory.flush(30)
     return memory.history.list(owner)
 
@@ -252,7 +252,7 @@ def test_a_run_of_the_playground_comes_into_the_history():
     test = opened(**SMALL | {"scale": "none"})
     fine(test.button(key="play").click().run())
     wait(lambda: not test.session_state.controller.view.live)
-    wait(lambda: MEMORY.flush(30) and History().list(""))
+    wait(lambda: RECORDER.flush(30) and History().list(""))
     fine(test.switch_page("app_pages/history.py").run())
     (label,) = labels(test)
     assert "scale=none" in label and "steps=50" in label

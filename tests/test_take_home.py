@@ -17,7 +17,7 @@ from helpers import SMALL, fine, opened, spec_for, wait
 from playground import controls, limits, saved_run, take_home
 from playground.export import config_json
 from playground.history import History
-from playground.remember import Memory
+from playground.remember import Recorder
 from playground.runs import Runs
 from playground.spec import Spec
 from playground.view import Record, Status
@@ -352,7 +352,7 @@ def test_a_checkpoint_of_a_run_that_was_over_says_so_and_trains_on_when_steps_ar
 
 
 def test_what_was_brought_back_is_a_new_run_only_once_it_has_trained_on(controller, tmp_path):
-    memory = Memory(History(tmp_path / "history.sqlite3"))
+    memory = Recorder(History(tmp_path / "history.sqlite3"))
     memory.know("visitor", "anna")
     controller.runs.on_end = memory.keep
     spec = spec_for(steps=30)

@@ -18,7 +18,7 @@ from playground.history import MAX_ENTRIES, Entry, HistoryUnavailable
 from playground.page_head import head, tall
 from playground.pages import INSTRUMENTS
 from playground.panels import IN_WORDS, log_switch, references
-from playground.remember import MEMORY, WORTH_KEEPING
+from playground.remember import RECORDER, WORTH_KEEPING
 from playground.spec import Spec
 from playground.view import Status, View
 from playground.visitor import HISTORY, for_visitor, history_owner, how_long
@@ -121,12 +121,12 @@ def load(entry: Entry) -> str:
 
 
 def rename(entry: Entry, key: str) -> None:
-    MEMORY.history.rename(owner, entry.id, st.session_state[key])
+    RECORDER.history.rename(owner, entry.id, st.session_state[key])
 
 
 def delete(chosen: list[Entry]) -> str:
     for entry in chosen:
-        MEMORY.history.delete(owner, entry.id)
+        RECORDER.history.delete(owner, entry.id)
     st.session_state.chosen_runs = ()
     return f"Deleted: {counted(len(chosen))}."
 
@@ -293,7 +293,7 @@ def picture_of(entry: Entry):
     if not entry.has_picture:
         return None
     try:
-        return MEMORY.history.picture(owner, entry.id)
+        return RECORDER.history.picture(owner, entry.id)
     except ValueError as error:
         st.caption(f"{error}.")
         return None
@@ -303,16 +303,16 @@ def picture_of(entry: Entry):
 
 
 def page() -> None:
-    MEMORY.flush()
+    RECORDER.flush()
     try:
-        entries = MEMORY.history.list(owner)
+        entries = RECORDER.history.list(owner)
     except HistoryUnavailable as error:
         st.warning(f"{for_visitor(str(error))}. Everything else goes on without it.")
         return
-    if said := MEMORY.history.said:
+    if said := RECORDER.history.said:
         st.warning(for_visitor(said))
-    if MEMORY.problem:
-        st.warning(f"The last run could not be kept: {for_visitor(MEMORY.problem)}.")
+    if RECORDER.problem:
+        st.warning(f"The last run could not be kept: {for_visitor(RECORDER.problem)}.")
     if not entries:
         st.info(f"Nothing yet: a run of at least {WORTH_KEEPING} steps comes here when it is over.")
         return
