@@ -15,7 +15,7 @@ from playground.page_head import tall
 from playground.panels import IN_WORDS, frame_at, layer_title, log_switch, references, stage_switch
 from playground.series import Series, Summary
 from playground.spec import Spec
-from playground.variants import CONTRASTS, LineUp, caution, encode, read_link
+from playground.variants import CONTRASTS, Setup, caution, encode, read_link
 from playground.verdict import verdict
 
 TARGET_SHARE = 0.5  # of the blind guess: the loss whose first step the table names
@@ -33,7 +33,7 @@ def offered() -> dict[str, Knob]:
 def ask(base: Spec) -> None:
     """A quick choice fills the field that the link holds."""
     if name := st.session_state.contrast:
-        st.session_state.variants = encode(CONTRASTS[name].line_up(base).variants)
+        st.session_state.variants = encode(CONTRASTS[name].setup(base).variants)
 
 
 def add() -> None:
@@ -43,7 +43,7 @@ def add() -> None:
     st.session_state.variants = ";".join(filter(None, [st.session_state.variants, written]))
 
 
-def questions(base: Spec, device: Device) -> LineUp:
+def questions(base: Spec, device: Device) -> Setup:
     """What is held against the base: a usual contrast, or variants of one's own."""
     st.pills(
         "What to compare with the knobs on the left",
@@ -72,16 +72,16 @@ def questions(base: Spec, device: Device) -> LineUp:
             "of which changes two things.",
         )
     try:
-        lineup = read_link(st.session_state.variants or "", base, device)
+        setup = read_link(st.session_state.variants or "", base, device)
     except ValueError as error:
         st.error(str(error))
-        return LineUp(base)
-    if lineup.left_out:
-        st.warning("\n\n".join(lineup.left_out))
-    for variant in lineup.variants:
+        return Setup(base)
+    if setup.left_out:
+        st.warning("\n\n".join(setup.left_out))
+    for variant in setup.variants:
         if warning := caution(variant.changes):
             st.warning(f"{variant.label}: {warning}.")
-    return lineup
+    return setup
 
 
 def seeds_slider() -> int:
@@ -96,12 +96,12 @@ def seeds_slider() -> int:
     )
 
 
-def draw(series: tuple[Series, ...], lineup: LineUp) -> None:
+def draw(series: tuple[Series, ...], setup: Setup) -> None:
     """The runs as they were seen; before the first one, what stands ready."""
     if not series:
         st.info(
-            f"{len(lineup.specs)} configurations stand ready: the base"
-            + "".join(f", {variant.label}" for variant in lineup.variants)
+            f"{len(setup.specs)} configurations stand ready: the base"
+            + "".join(f", {variant.label}" for variant in setup.variants)
             + ". Press Play."
         )
         return

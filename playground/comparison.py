@@ -13,22 +13,22 @@ from playground.run import Run
 from playground.runs import RUNS, Runs
 from playground.series import Series, any_live
 from playground.spec import Spec
-from playground.variants import LineUp
+from playground.variants import Setup
 
 MAX_SEEDS = 10
 
 
 class Comparison:
-    """All runs of a line-up, on all seeds. Every method returns at once; workers do the rest."""
+    """All runs of a setup, on all seeds. Every method returns at once; workers do the rest."""
 
     def __init__(self, owner: str, runs: Runs = RUNS) -> None:
         self.owner, self.runs = owner, runs
-        self.lineup: LineUp | None = None
+        self.setup: Setup | None = None
         self.seeds: tuple[int, ...] = ()
         self._runs: dict[Spec, Run] = {}
 
-    def start(self, lineup: LineUp, seeds: int = 1, play: bool = True) -> None:
-        """Put a line-up to work; runs that are here already go on, stopped ones start again.
+    def start(self, setup: Setup, seeds: int = 1, play: bool = True) -> None:
+        """Put a setup to work; runs that are here already go on, stopped ones start again.
 
         The first seed of every variant comes first, so that a queue delays none of them.
 
@@ -37,13 +37,13 @@ class Comparison:
                 numbers. What is too much in itself changes nothing; where other visitors take
                 the room, nothing runs any more.
         """
-        chosen = self._seeds(lineup, seeds)
+        chosen = self._seeds(setup, seeds)
         wanted = [
             replace(spec, training=replace(spec.training, seed=seed))
             for seed in chosen
-            for spec in lineup.specs
+            for spec in setup.specs
         ]
-        self._check(wanted, len(lineup.specs), seeds)
+        self._check(wanted, len(setup.specs), seeds)
         keys = {_key(spec): spec for spec in wanted}
         present = self.runs.of(self.owner)
         for key, run in list(self._runs.items()):
@@ -52,14 +52,14 @@ class Comparison:
             if key not in keys or run not in present or broken_off:
                 self.runs.discard(self._runs.pop(key))
         self._start({key: spec for key, spec in keys.items() if key not in self._runs}, play)
-        self.lineup, self.seeds = lineup, chosen
+        self.setup, self.seeds = setup, chosen
         if play:
             self.play()
 
-    def _seeds(self, lineup: LineUp, seeds: int) -> tuple[int, ...]:
+    def _seeds(self, setup: Setup, seeds: int) -> tuple[int, ...]:
         if not 1 <= seeds <= MAX_SEEDS:
             raise ValueError(f"seeds={seeds}: choose 1 to {MAX_SEEDS}")
-        first = lineup.base.training.seed
+        first = setup.base.training.seed
         return tuple(range(first, first + seeds))
 
     def _check(self, wanted: list[Spec], rows: int, seeds: int) -> None:
@@ -92,7 +92,7 @@ class Comparison:
 
     def series(self) -> tuple[Series, ...]:
         """The base first, then each variant, as they are now."""
-        if self.lineup is None:
+        if self.setup is None:
             return ()
         return tuple(
             Series(
@@ -101,7 +101,7 @@ class Comparison:
                 self.seeds,
                 tuple(self.run_of(spec, seed).view() for seed in self.seeds),
             )
-            for label, spec in zip(self.lineup.labels, self.lineup.specs, strict=True)
+            for label, spec in zip(self.setup.labels, self.setup.specs, strict=True)
         )
 
     def run_of(self, spec: Spec, seed: int | None = None) -> Run | None:
@@ -124,9 +124,9 @@ class Comparison:
         Raises:
             ValueError: the text is no example of the base's task.
         """
-        if self.lineup is None:
+        if self.setup is None:
             return
-        base = self.lineup.base
+        base = self.setup.base
         base.task.probe(base.model.architecture, probe)
         for run in self._runs.values():
             with suppress(ValueError):
@@ -148,7 +148,7 @@ class Comparison:
     def discard(self) -> None:
         """Stop all runs and forget them."""
         self._all(self.runs.discard)
-        self._runs, self.lineup, self.seeds = {}, None, ()
+        self._runs, self.setup, self.seeds = {}, None, ()
 
 
 def _key(spec: Spec) -> Spec:

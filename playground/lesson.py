@@ -23,7 +23,7 @@ from playground.page_head import head, projector, tall
 from playground.pages import IDEAS
 from playground.panels import references
 from playground.series import Series, any_live
-from playground.variants import LineUp, encode
+from playground.variants import Setup, encode
 from playground.view import LAST, View
 from playground.visitor import controller as my_controller
 from playground.visitor import start_runs
@@ -119,7 +119,7 @@ def onwards(name: str) -> None:
 def training(
     name: str,
     question: str,
-    lineup: LineUp,
+    setup: Setup,
     names: Sequence[str],
     after: Callable[[dict[str, View]], None] | None = None,
     log: bool = False,
@@ -136,15 +136,15 @@ def training(
     st.markdown(question)
 
     def look() -> tuple[Series, ...]:
-        return compared.series() if compared.lineup == lineup else ()
+        return compared.series() if compared.setup == setup else ()
 
     series = look()
-    _buttons(name, compared, lineup, any_live(series))
-    if compared.lineup is not None and not series:
+    _buttons(name, compared, setup, any_live(series))
+    if compared.setup is not None and not series:
         st.caption("The choice above has changed: press Play to see what it says now.")
 
     def draw(series: tuple[Series, ...]) -> None:
-        _curves(name, series, lineup, names, log)
+        _curves(name, series, setup, names, log)
         if after is not None and series:
             after({name: line.views[0] for name, line in zip(names, series, strict=False)})
 
@@ -186,7 +186,7 @@ def at_rest(name: str, view: View | None, measure: Callable[[Trainer], Found]) -
         return None
 
 
-def _start(name: str, lineup: LineUp) -> None:
+def _start(name: str, setup: Setup) -> None:
     """Begin, and let the trainings of other pages go: a class shares the room.
 
     History has their curves.
@@ -194,12 +194,12 @@ def _start(name: str, lineup: LineUp) -> None:
     for other, compared in trials().items():
         if other != name:
             compared.discard()
-    start_runs(trial(name), lineup)
+    start_runs(trial(name), setup)
 
 
-def _buttons(name: str, compared: Comparison, lineup: LineUp, moving: bool) -> None:
+def _buttons(name: str, compared: Comparison, setup: Setup, moving: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key=f"{name}_transport"):
-        transport.play_or_pause(moving, lambda: _start(name, lineup), compared.pause)
+        transport.play_or_pause(moving, lambda: _start(name, setup), compared.pause)
         transport.reset_button(compared.discard)
         st.button(
             "Over several seeds",
@@ -207,16 +207,16 @@ def _buttons(name: str, compared: Comparison, lineup: LineUp, moving: bool) -> N
             type="tertiary",
             icon=":material/compare_arrows:",
             on_click=compare_panels.take_to_compare,
-            args=(lineup.base, encode(lineup.variants), SEEDS),
+            args=(setup.base, encode(setup.variants), SEEDS),
             help="One seed proves nothing: take this contrast to the Compare page.",
         )
     transport.say_refusal()
 
 
 def _curves(
-    name: str, series: tuple[Series, ...], lineup: LineUp, names: Sequence[str], log: bool
+    name: str, series: tuple[Series, ...], setup: Setup, names: Sequence[str], log: bool
 ) -> None:
-    base = lineup.base
+    base = setup.base
     named = [replace(line, label=label) for line, label in zip(series, names, strict=False)]
     left, right = st.columns([3, 1], gap="medium", vertical_alignment="center")
     with left:

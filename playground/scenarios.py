@@ -17,7 +17,7 @@ from core.tasks import TASKS
 from playground.comparison import MAX_SEEDS
 from playground.series import Series, steps_to
 from playground.spec import KNOBS, Changes, Spec, check_fields, read_value, within
-from playground.variants import MAX_VARIANTS, LineUp, Variant, encode
+from playground.variants import MAX_VARIANTS, Setup, Variant, encode
 from playground.view import View
 
 FILE = Path(__file__).with_name("scenarios.toml")
@@ -161,13 +161,13 @@ class Scenario:
         return (self.name, *(name for name, _ in self.variants))
 
     @cached_property
-    def lineup(self) -> LineUp:
-        return LineUp(self.base, tuple(variant for _, variant in self.variants))
+    def setup(self) -> Setup:
+        return Setup(self.base, tuple(variant for _, variant in self.variants))
 
     @property
     def link(self) -> str:
         """The variants as the field of the Compare page has them."""
-        return encode(self.lineup.variants)
+        return encode(self.setup.variants)
 
     @cached_property
     def references(self) -> dict[str, dict[str, tuple[float, ...]]]:

@@ -49,7 +49,7 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class LineUp:
+class Setup:
     """A base, the variants that can run beside it, and why the others cannot."""
 
     base: Spec
@@ -66,7 +66,7 @@ class LineUp:
         return ("base", *(variant.label for variant in self.variants))
 
 
-def line_up(base: Spec, wanted: Iterable[Changes], device: Device | None = None) -> LineUp:
+def make_setup(base: Spec, wanted: Iterable[Changes], device: Device | None = None) -> Setup:
     """Put variants beside the base; what cannot run is left out, with a sentence why.
 
     Args:
@@ -87,7 +87,7 @@ def line_up(base: Spec, wanted: Iterable[Changes], device: Device | None = None)
         except ValueError as error:
             left_out.append(f"{changes_text(changes)} is left out: {error}")
         tried.append(changes)
-    return LineUp(base, tuple(variants), tuple(left_out))
+    return Setup(base, tuple(variants), tuple(left_out))
 
 
 def _variant(base: Spec, changes: Changes, device: Device) -> Variant:
@@ -113,14 +113,14 @@ class Contrast:
     options: tuple[Changes, ...]
     switch: bool = False  # two options, off and on: a base that is not `off` is held against `off`
 
-    def line_up(self, base: Spec, device: Device | None = None) -> LineUp:
+    def setup(self, base: Spec, device: Device | None = None) -> Setup:
         """The options that differ from the base; impossible ones are left out, with a reason."""
         if self.switch:
             off, on = self.options
             wanted = [on] if self._is(base, off) else [off]
         else:
             wanted = [option for option in self.options if not self._is(base, option)]
-        return line_up(base, wanted, device)
+        return make_setup(base, wanted, device)
 
     @staticmethod
     def _is(base: Spec, option: Changes) -> bool:
@@ -178,8 +178,8 @@ def encode(variants: Iterable[Variant]) -> str:
     return link
 
 
-def read_link(text: str, base: Spec, device: Device | None = None) -> LineUp:
-    """The line-up that a link's text describes. What cannot be read is left out, with a reason."""
+def read_link(text: str, base: Spec, device: Device | None = None) -> Setup:
+    """The setup that a link's text describes. What cannot be read is left out, with a reason."""
     wanted, unreadable = [], []
     for place, part in enumerate(filter(str.strip, text[:MAX_LINK].split(";")), 1):
         try:
@@ -191,12 +191,12 @@ def read_link(text: str, base: Spec, device: Device | None = None) -> LineUp:
         _check_length(text)
     except ValueError as error:
         unreadable.append(str(error))
-    found = line_up(base, wanted, device)
+    found = make_setup(base, wanted, device)
     return replace(found, left_out=(*unreadable, *found.left_out))
 
 
 def parse(part: str) -> Changes:
-    """The changes of one variant in a link; whether they fit a base, `line_up` says.
+    """The changes of one variant in a link; whether they fit a base, `make_setup` says.
 
     Raises:
         ValueError: says what is wrong with it.

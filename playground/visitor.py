@@ -15,7 +15,7 @@ from playground.components.cookie import forgetful, visitor_id
 from playground.history import EVERYONE
 from playground.remember import RECORDER
 from playground.runs import RUNS
-from playground.variants import LineUp
+from playground.variants import Setup
 from playground.workbench import Controller
 
 
@@ -43,13 +43,13 @@ def comparison() -> Comparison:
     return st.session_state.compared
 
 
-def start_runs(compared: Comparison, lineup: LineUp, seeds: int = 1) -> None:
-    """Put a line-up to work.
+def start_runs(compared: Comparison, setup: Setup, seeds: int = 1) -> None:
+    """Put a setup to work.
 
     Raises:
         ValueError: more than this server takes on; the message has the numbers.
     """
-    compared.start(lineup, seeds)
+    compared.start(setup, seeds)
     controller().fresh = False
 
 

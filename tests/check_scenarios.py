@@ -31,7 +31,7 @@ def check(scenario: Scenario, runs: Runs) -> Check:
     """Train a scenario as its page does, and wait for the end."""
     compared = Comparison("check", runs)
     start = time.perf_counter()
-    compared.start(scenario.lineup, scenario.seeds)
+    compared.start(scenario.setup, scenario.seeds)
     while compared.live:
         time.sleep(0.1)
     results = measure(scenario, compared.series())

@@ -23,11 +23,11 @@ from playground.series import Series, Spread, steps_to
 from playground.spec import KNOBS, Spec
 from playground.variants import (
     CONTRASTS,
-    LineUp,
+    Setup,
     Variant,
     caution,
     encode,
-    line_up,
+    make_setup,
     parse,
     read_link,
 )
@@ -123,7 +123,7 @@ def test_an_impossible_change_is_refused_by_name(changes, words):
 def test_a_label_is_exactly_what_differs():
     wanted = [(("scale", "none"), ("lr", 1e-3)), (("norm", "pre"), ("residual", False))]
     wanted += [(("clip", None),), (("d_ff", 32),)]
-    labels = line_up(BASE, wanted, CPU).labels
+    labels = make_setup(BASE, wanted, CPU).labels
     assert labels == ("base", "scale=none", "residual=off, norm=pre", "clip=off", "d_ff=32")
 
 
@@ -144,13 +144,13 @@ def test_more_than_one_change_is_said():
     ],
 )
 def test_what_cannot_run_is_left_out_with_a_reason(wanted, reason):
-    found = line_up(BASE, [wanted, (("norm", "pre"),)], CPU)
+    found = make_setup(BASE, [wanted, (("norm", "pre"),)], CPU)
     assert [variant.label for variant in found.variants] == ["norm=pre"]
     assert len(found.left_out) == 1 and reason in found.left_out[0]
 
 
-def test_a_line_up_has_no_double_and_no_sixth_variant():
-    found = line_up(BASE, [(("lr", i / 100),) for i in (1, 1, 2, 3, 4, 5, 6)], CPU)
+def test_a_setup_has_no_double_and_no_sixth_variant():
+    found = make_setup(BASE, [(("lr", i / 100),) for i in (1, 1, 2, 3, 4, 5, 6)], CPU)
     assert len(found.variants) == 5
     assert "already" in found.left_out[0] and "at most 5" in found.left_out[1]
 
@@ -161,7 +161,7 @@ def test_a_line_up_has_no_double_and_no_sixth_variant():
 @pytest.mark.parametrize("name", CONTRASTS)
 @pytest.mark.parametrize("base", [BASE, spec_for(training={"clip": None, "schedule": "cosine"})])
 def test_a_contrast_offers_what_differs_from_the_base(name, base):
-    found = CONTRASTS[name].line_up(base, CPU)
+    found = CONTRASTS[name].setup(base, CPU)
     assert found.variants and len(found.specs) == len(found.variants) + 1
     touched = {field for option in CONTRASTS[name].options for field, _ in option}
     for variant, spec in zip(found.variants, found.specs[1:], strict=True):
@@ -184,22 +184,22 @@ def test_a_contrast_offers_what_differs_from_the_base(name, base):
     ],
 )
 def test_the_usual_contrasts(name, labels):
-    found = CONTRASTS[name].line_up(BASE, CPU)
+    found = CONTRASTS[name].setup(BASE, CPU)
     assert [variant.label for variant in found.variants] == labels
 
 
 def test_a_switch_that_is_on_is_held_against_off():
     base = spec_for(training={"schedule": "cosine", "warmup": 50, "clip": 3.0})
-    warmup, clip = (CONTRASTS[name].line_up(base, CPU) for name in ("warmup", "clip"))
+    warmup, clip = (CONTRASTS[name].setup(base, CPU) for name in ("warmup", "clip"))
     assert warmup.labels[1:] == ("schedule=constant, warmup=0",)
     assert clip.labels[1:] == ("clip=off",)
-    clip = CONTRASTS["clip"].line_up(spec_for(training={"clip": None}), CPU)
+    clip = CONTRASTS["clip"].setup(spec_for(training={"clip": None}), CPU)
     assert clip.labels[1:] == ("clip=1",)
 
 
 def test_impossible_options_come_with_their_reason():
     odd = spec_for(d_model=12, n_heads=2, position="rotary")
-    found = CONTRASTS["n_heads"].line_up(odd, CPU)
+    found = CONTRASTS["n_heads"].setup(odd, CPU)
     assert found.labels[1:] == ("n_heads=1",)
     assert "even width" in found.left_out[0] and "does not divide" in found.left_out[1]
 
@@ -512,7 +512,7 @@ def comparison(runs):
 
 def test_every_variant_runs_on_every_seed_as_it_would_alone(comparison):
     """CON-04: side by side the numbers are those of each run by itself, bit for bit."""
-    comparison.start(line_up(tiny(12), SCALES, CPU), seeds=2)
+    comparison.start(make_setup(tiny(12), SCALES, CPU), seeds=2)
     wait(lambda: not comparison.live)
     found = comparison.series()
     assert [one.label for one in found] == ["base", "scale=none", "scale=d_k"]
@@ -537,14 +537,14 @@ def test_the_page_builds_no_model(comparison, monkeypatch):
         return Trainer(*arguments, **rest)
 
     monkeypatch.setattr("playground.run.Trainer", spy)
-    comparison.start(line_up(tiny(2), SCALES, CPU), seeds=2)
+    comparison.start(make_setup(tiny(2), SCALES, CPU), seeds=2)
     comparison.series()
     wait(lambda: not comparison.live)
     assert len(builders) == 6 and threading.current_thread() not in builders
 
 
 def test_all_are_paused_played_stopped_and_discarded_together(comparison, runs):
-    comparison.start(line_up(tiny(FOREVER), SCALES, CPU))
+    comparison.start(make_setup(tiny(FOREVER), SCALES, CPU))
     wait(lambda: all(len(one.views[0].loss) for one in comparison.series()))
     comparison.pause()
     wait(lambda: not comparison.live)
@@ -558,11 +558,11 @@ def test_all_are_paused_played_stopped_and_discarded_together(comparison, runs):
     assert runs.of("anna") == [] and comparison.series() == () and not comparison.live
 
 
-def test_another_line_up_keeps_the_runs_it_shares(comparison, runs):
+def test_another_setup_keeps_the_runs_it_shares(comparison, runs):
     base = tiny(FOREVER)
-    comparison.start(line_up(base, SCALES[:1], CPU), seeds=2)
+    comparison.start(make_setup(base, SCALES[:1], CPU), seeds=2)
     before = comparison.all_runs()
-    comparison.start(line_up(replace(base, probe="123"), SCALES, CPU), seeds=1)
+    comparison.start(make_setup(replace(base, probe="123"), SCALES, CPU), seeds=1)
     after = comparison.all_runs()
     assert len(after) == len(runs.of("anna")) == 3
     assert len(set(before) & set(after)) == 2
@@ -570,30 +570,30 @@ def test_another_line_up_keeps_the_runs_it_shares(comparison, runs):
 
 
 def test_a_stopped_or_freed_run_begins_anew_and_a_finished_one_stays(comparison, runs):
-    lineup = line_up(tiny(3), SCALES[:1], CPU)
-    comparison.start(lineup)
+    setup = make_setup(tiny(3), SCALES[:1], CPU)
+    comparison.start(setup)
     wait(lambda: not comparison.live)
     done = comparison.all_runs()
-    comparison.start(lineup)
+    comparison.start(setup)
     assert comparison.all_runs() == done
     runs.discard(done[0])
-    comparison.start(lineup)
+    comparison.start(setup)
     assert done[0] not in comparison.all_runs() and done[1] in comparison.all_runs()
     wait(lambda: not comparison.live)
     assert [len(one.views[0].loss) for one in comparison.series()] == [3, 3]
 
 
 def test_too_much_is_refused_in_numbers_and_changes_nothing(comparison, runs, monkeypatch):
-    comparison.start(line_up(tiny(FOREVER), SCALES, CPU))
+    comparison.start(make_setup(tiny(FOREVER), SCALES, CPU))
     before = comparison.all_runs()
     with pytest.raises(ValueError, match="seeds=11: choose 1 to 10"):
-        comparison.start(comparison.lineup, seeds=11)
+        comparison.start(comparison.setup, seeds=11)
     runs.max_runs = 8
     with pytest.raises(ValueError, match=r"3 configurations × 3 seeds are 9 runs.* here is 8"):
-        comparison.start(comparison.lineup, seeds=3)
+        comparison.start(comparison.setup, seeds=3)
     monkeypatch.setattr(module, "MAX_MEMORY", 60_000_000)
     with pytest.raises(ValueError, match=r"3 configurations × 2 seeds need about 1.. MB.* 60 MB"):
-        comparison.start(comparison.lineup, seeds=2)
+        comparison.start(comparison.setup, seeds=2)
     assert comparison.all_runs() == before and len(comparison.series()) == 3
 
 
@@ -601,13 +601,13 @@ def test_where_others_take_the_room_nothing_is_half_started(comparison, runs):
     runs.max_runs = 4
     others = [runs.start("bert", tiny(FOREVER), play=False) for _ in range(2)]
     with pytest.raises(ValueError, match=r"only 2 of 3 new runs found room.*limit here is 4"):
-        comparison.start(line_up(tiny(FOREVER), SCALES, CPU))
+        comparison.start(make_setup(tiny(FOREVER), SCALES, CPU))
     assert runs.of("anna") == [] and comparison.series() == ()
     assert runs.of("bert") == others
 
 
 def test_all_look_at_the_same_example(comparison):
-    comparison.start(line_up(tiny(2), [(("scale", "none"),), (("task", "add"),)], CPU))
+    comparison.start(make_setup(tiny(2), [(("scale", "none"),), (("task", "add"),)], CPU))
     comparison.show("012")
     probes = [one.views[0].spec.probe for one in comparison.series()]
     assert probes == ["012", "012", None]
@@ -615,7 +615,7 @@ def test_all_look_at_the_same_example(comparison):
         comparison.show("0")
 
 
-def test_a_line_up_without_variants_is_the_base_alone(comparison):
-    comparison.start(LineUp(tiny(2)))
+def test_a_setup_without_variants_is_the_base_alone(comparison):
+    comparison.start(Setup(tiny(2)))
     wait(lambda: not comparison.live)
     assert [one.label for one in comparison.series()] == ["base"]

@@ -148,10 +148,10 @@ def test_a_link_to_the_playground_turns_the_same_knobs(link):
 @pytest.mark.parametrize("link", LINKS["compare"], ids=lambda link: link["query"]["variants"])
 def test_a_link_to_a_comparison_lines_up_the_same_runs(link):
     base = plain().changed((("d_ff", 32), ("n_layers", 1)))
-    lineup = read_link(link["query"]["variants"], base)
-    assert not lineup.left_out
-    assert list(lineup.labels) == link["labels"]
-    assert [held(spec) for spec in lineup.specs] == link["specs"]
+    setup = read_link(link["query"]["variants"], base)
+    assert not setup.left_out
+    assert list(setup.labels) == link["labels"]
+    assert [held(spec) for spec in setup.specs] == link["specs"]
 
 
 def test_every_scenario_of_a_link_is_there():

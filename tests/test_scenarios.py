@@ -53,19 +53,19 @@ say = "No."
 def test_there_are_enough_scenarios_and_no_two_alike():
     assert len(ALL) >= 12
     assert len({scenario.title for scenario in ALL.values()}) == len(ALL)
-    assert len({scenario.lineup for scenario in ALL.values()}) == len(ALL)
+    assert len({scenario.setup for scenario in ALL.values()}) == len(ALL)
 
 
 @pytest.mark.parametrize("scenario", ALL.values(), ids=ALL)
 class TestEachScenario:
     def test_every_run_can_start(self, scenario: Scenario):
-        for spec in scenario.lineup.specs:
+        for spec in scenario.setup.specs:
             check_limits(spec)
-        assert len(set(scenario.lineup.specs)) == len(scenario.names)
+        assert len(set(scenario.setup.specs)) == len(scenario.names)
 
-    def test_its_link_gives_the_same_line_up(self, scenario: Scenario):
+    def test_its_link_gives_the_same_setup(self, scenario: Scenario):
         found = read_link(scenario.link, scenario.base)
-        assert found.left_out == () and found.specs == scenario.lineup.specs
+        assert found.left_out == () and found.specs == scenario.setup.specs
 
     def test_the_knobs_can_be_turned_to_its_base(self, scenario: Scenario):
         assert controls.knobs_of(scenario.base)["task"] == scenario.base.task.name
@@ -350,7 +350,7 @@ def test_it_leaves_the_compare_page_alone_until_it_is_taken_there_or_into_the_pl
     fine(test.button(key="play").click().run())
     finish(test)
     fine(test.switch_page("app_pages/compare.py").run())
-    assert test.session_state.compared.lineup is None
+    assert test.session_state.compared.setup is None
     fine(test.switch_page(PAGE).run())
     fine(test.button(key="to_compare").click().run())
     assert test.text_input(key="variants").value == "scale=none"

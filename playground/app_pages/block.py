@@ -20,7 +20,7 @@ from playground.ideas import block
 from playground.knob import Knob
 from playground.lesson import choose
 from playground.spec import Spec
-from playground.variants import line_up
+from playground.variants import make_setup
 from playground.view import Status, View
 
 ALIKE = 0.03  # a difference in accuracy that is none
@@ -305,7 +305,7 @@ lesson.training(
     f"{about}: with the feed-forward, without it, and without it but with three blocks, which "
     "gives attention as many parameters. Look at the loss, then at the examples that none of them "
     "has seen. Is it the same on every task?",
-    line_up(base, [(("ffn", False),), (("ffn", False), ("n_layers", 3))]),
+    make_setup(base, [(("ffn", False),), (("ffn", False), ("n_layers", 3))]),
     RUNS,
     after=results,
 )

@@ -5,7 +5,7 @@ import streamlit as st
 from playground import compare_panels, controls, transport
 from playground.components.link import copy_link
 from playground.series import Series, any_live
-from playground.variants import LineUp
+from playground.variants import Setup
 from playground.visitor import comparison as my_comparison
 from playground.visitor import controller as my_controller
 from playground.visitor import start_runs
@@ -14,14 +14,14 @@ POLL = 1.0  # seconds between two looks at the runs
 NOTHING = "Nothing to compare with yet: choose a contrast above, or add a variant of your own."
 
 
-def buttons(lineup: LineUp, moving: bool) -> None:
+def buttons(setup: Setup, moving: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", key="compare_transport"):
         seeds = compare_panels.seeds_slider()
         transport.play_or_pause(
             moving,
-            lambda: start_runs(compared, lineup, seeds),
+            lambda: start_runs(compared, setup, seeds),
             compared.pause,
-            disabled=not lineup.variants,
+            disabled=not setup.variants,
         )
         transport.reset_button(compared.discard)
         copy_link(
@@ -36,19 +36,19 @@ if choice.problem:
     st.error(choice.problem)
 if choice.spec is None:
     st.stop()
-lineup = compare_panels.questions(choice.spec, controller.device)
+setup = compare_panels.questions(choice.spec, controller.device)
 series = compared.series()
-buttons(lineup, any_live(series))
-shown = compared.lineup
-if not lineup.variants:
+buttons(setup, any_live(series))
+shown = compared.setup
+if not setup.variants:
     st.info(NOTHING)
-elif shown is not None and shown.specs != lineup.specs:
+elif shown is not None and shown.specs != setup.specs:
     st.info("The knobs or the variants have changed: press Play to compare what they say now.")
 
 
 def draw(series: tuple[Series, ...]) -> None:
-    if lineup.variants or shown is not None:
-        compare_panels.draw(series, lineup)
+    if setup.variants or shown is not None:
+        compare_panels.draw(series, setup)
 
 
 transport.live(draw, compared.series, series, any_live, every=POLL)

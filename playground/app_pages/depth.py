@@ -20,7 +20,7 @@ from playground.ideas import depth
 from playground.knob import Knob
 from playground.lesson import choose, counted
 from playground.spec import Spec
-from playground.variants import line_up
+from playground.variants import make_setup
 from playground.view import View
 
 PANELS = {
@@ -366,7 +366,7 @@ lesson.training(
     f"The same model with {trained} blocks, {norm_name(norm)} and `{init}` (as above), with and "
     f"without residual connections. Then try {2 if trained > 2 else 4} blocks: does it still "
     "matter? Afterwards each block of the first model is left out in turn.",
-    line_up(base, [(("residual", False),)]),
+    make_setup(base, [(("residual", False),)]),
     LINES,
     after=after,
 )

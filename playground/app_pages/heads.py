@@ -17,7 +17,7 @@ from playground.ideas import heads
 from playground.knob import Knob
 from playground.panels import frame_at
 from playground.spec import Spec
-from playground.variants import line_up
+from playground.variants import make_setup
 from playground.view import View
 
 COUNTS = (1, 2, 4, 8)
@@ -208,7 +208,7 @@ lesson.source(SelfAttention, split_heads, merge_heads)
 other = 1 if n_heads > 1 else 8
 names = [lesson.counted(count, "head") for count in (n_heads, other)]
 base = Spec(config, task, TrainConfig())
-setup = line_up(base, [(("n_heads", other),)])
+setup = make_setup(base, [(("n_heads", other),)])
 untrained = (heads.first_look(config, task),)
 
 
@@ -226,6 +226,6 @@ lesson.training(
     names,
     after,
 )
-if lesson.trial("heads").lineup != setup:
+if lesson.trial("heads").setup != setup:
     look(untrained, base, None)
 lesson.onwards("heads")

@@ -30,7 +30,7 @@ from playground.knob import Knob
 from playground.panels import layer_title
 from playground.series import Series
 from playground.spec import Spec
-from playground.variants import line_up
+from playground.variants import make_setup
 
 SENTENCES = {
     "mat": "the cat sat on the mat",
@@ -630,7 +630,7 @@ lesson.training(
     "value. Letter and value are two tokens, so one block has to tie them together before another "
     "can look the value up. Does one block do? A guess among the four values of the row loses "
     f"{lookup.loss_of_a_guess(task):.2f} at best.",
-    line_up(base, [(("n_layers", 1),)]),
+    make_setup(base, [(("n_layers", 1),)]),
     LEARNT,
     after=found_keys,
 )

@@ -32,7 +32,7 @@ from playground.ideas import masks
 from playground.knob import Knob
 from playground.lesson import choose, counted
 from playground.spec import Spec
-from playground.variants import line_up
+from playground.variants import make_setup
 from playground.view import Status, View
 
 SOURCES = {"causal": causal, "none": everything, "window": sliding_window}
@@ -445,7 +445,7 @@ lesson.training(
     "Reverse six symbols, under a causal mask and without any. Which loss ends lower? And who can "
     "still do it when the answer is not there to be looked at? Then choose "
     f"{'sinusoidal' if trained == 'rotary' else 'rotary'} positions, and train again.",
-    line_up(base, [(("mask", "none"),)]),
+    make_setup(base, [(("mask", "none"),)]),
     LINES,
     after=after,
 )

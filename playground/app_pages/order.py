@@ -24,7 +24,7 @@ from playground.figures.style import Figure
 from playground.ideas import order
 from playground.knob import Knob
 from playground.spec import Spec
-from playground.variants import line_up
+from playground.variants import make_setup
 from playground.view import View
 
 KINDS = tuple(POSITIONS)
@@ -424,7 +424,7 @@ lesson.training(
     f"Five models learn Python's documentation, {trained} characters at a time. Which of them can "
     f"read a text of {order.TIMES * trained}? The paper hoped that sinusoids would (section 3.5). "
     "Guess first; each is tested as soon as it rests.",
-    line_up(base, [(("position", kind),) for kind in KINDS[1:]]),
+    make_setup(base, [(("position", kind),) for kind in KINDS[1:]]),
     list(KINDS),
     tested_longer,
 )

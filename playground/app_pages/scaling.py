@@ -12,7 +12,7 @@ from playground.figures.scaling import scale_sweep, score_picture
 from playground.ideas import scaling
 from playground.knob import Knob
 from playground.spec import Spec
-from playground.variants import line_up
+from playground.variants import make_setup
 
 NAMES = {"sqrt_d_head": "√d_k", "none": "nothing", "d_head": "d_k", "sqrt_d_model": "√d_model"}
 PANELS = {
@@ -163,7 +163,7 @@ lesson.training(
     f"The same model at d_k = 128 (one head, `{init}`, pre-norm), with and without. Which one "
     "learns to reverse ten symbols? Then choose "
     f"{'`xavier`' if init == 'gpt2' else '`gpt2`'} above, and train again.",
-    line_up(base, [(("scale", "none"),)]),
+    make_setup(base, [(("scale", "none"),)]),
     ["divided by √d_k", "not divided"],
 )
 lesson.onwards("scaling")

@@ -64,7 +64,7 @@ Seen = tuple[Series, ...]  # the scenario's runs as a page saw them; none: they 
 
 def look() -> Seen:
     """The runs of the scenario on the page, as they are now."""
-    return scenario.named(compared.series()) if compared.lineup == scenario.lineup else ()
+    return scenario.named(compared.series()) if compared.setup == scenario.setup else ()
 
 
 def over(seen: Seen) -> bool:
@@ -99,7 +99,7 @@ def seconds(scenario: Scenario) -> float:
     """How long all runs will take together, on two cores or more."""
     correction = controller.correction
     total = sum(
-        estimate.seconds_per_step(s, correction) * s.training.steps for s in scenario.lineup.specs
+        estimate.seconds_per_step(s, correction) * s.training.steps for s in scenario.setup.specs
     )
     return scenario.seeds * total / 2
 
@@ -128,7 +128,7 @@ def skip(scenario: Scenario) -> None:
 
 
 def play(scenario: Scenario, expected: Outcome | None) -> None:
-    start_runs(compared, scenario.lineup, scenario.seeds)
+    start_runs(compared, scenario.setup, scenario.seeds)
     attempt(scenario.id).expected = expected
 
 

@@ -27,7 +27,7 @@ from playground.lesson import choose
 from playground.panels import references
 from playground.runs import RUNS
 from playground.spec import Changes, Spec
-from playground.variants import line_up
+from playground.variants import make_setup
 from playground.view import View
 
 FAST, SLOW = 0.9, 1.1  # a step that takes less, or more, than so many times the fp32 one
@@ -163,7 +163,7 @@ def train(
             without reading the input.
     """
     changes = [change for _, change in variants]
-    found = line_up(base, changes)
+    found = make_setup(base, changes)
     runs = {frozenset(variant.changes) for variant in found.variants}
     names = [first, *(name for name, change in variants if frozenset(change) in runs)]
 

@@ -211,11 +211,11 @@ def links() -> None:
         found["playground"].append(about | {"widgets": widgets})
     base = apply(plain(), (("d_ff", 32), ("n_layers", 1)))
     for text in COMPARE:
-        lineup = read_link(text, base)
-        assert not lineup.left_out, lineup.left_out
+        setup = read_link(text, base)
+        assert not setup.left_out, setup.left_out
         knobs = {"d_ff": "32", "n_layers": "1"}
-        about = {"query": {"variants": text, "seeds": "5"} | knobs, "labels": lineup.labels}
-        found["compare"].append(about | {"specs": [values(spec) for spec in lineup.specs]})
+        about = {"query": {"variants": text, "seeds": "5"} | knobs, "labels": setup.labels}
+        found["compare"].append(about | {"specs": [values(spec) for spec in setup.specs]})
     from playground.scenarios import load
 
     for name, scenario in load().items():
