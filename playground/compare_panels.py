@@ -163,12 +163,12 @@ def verdicts(series: tuple[Series, ...]) -> None:
 
 
 def row(line: Series, summary: Summary) -> dict[str, str]:
-    steps = f"{summary.steps_to_target} ({summary.got_there} of {summary.seeds})"
+    steps = f"{summary.steps_to_target} ({summary.n_reached} of {summary.seeds})"
     return {
         "configuration": line.label,
         "final loss": str(summary.final_loss),
         "accuracy": str(summary.accuracy),
-        "steps to target": steps if summary.got_there else "not reached",
+        "steps to target": steps if summary.n_reached else "not reached",
         "seconds": str(summary.seconds),
         "diverged": f"{summary.diverged} of {summary.seeds}" if summary.diverged else "–",
     }

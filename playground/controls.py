@@ -375,7 +375,7 @@ def take_to(page: str, spec: Spec, **link: str) -> None:
     st.session_state.way = PAGES[page].file, link
 
 
-def go_on() -> None:
+def open_page() -> None:
     """Go where a button said."""
     if way := st.session_state.pop("way", None):
         page, link = way

@@ -47,7 +47,7 @@ st.set_page_config(initial_sidebar_state="auto" if uses_knobs else "collapsed")
 page_head.draw(uses_knobs)
 with st.sidebar:
     controls.draw(controller().device)
-controls.go_on()
+controls.open_page()
 show_notes(page.url_path)
 if history_mode() == "visitor":
     remember_visitor()

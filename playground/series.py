@@ -58,7 +58,7 @@ class Summary:
     final_loss: Spread
     accuracy: Spread
     steps_to_target: Spread  # of the seeds that got there
-    got_there: int
+    n_reached: int
     seconds: Spread
     diverged: int
     seeds: int
@@ -97,13 +97,13 @@ class Series:
     def summary(self, target: float | None = None) -> Summary:
         """The numbers of the table; `target` is the loss whose first step is looked for."""
         whole = [view for view in self.views if len(view.loss) and not view.diverged]
-        got_there = [] if target is None else [steps_to(view.loss, target) for view in whole]
-        got_there = [step for step in got_there if step is not None]
+        n_reached = [] if target is None else [steps_to(view.loss, target) for view in whole]
+        n_reached = [step for step in n_reached if step is not None]
         return Summary(
             final_loss=Spread(tuple(view.reached() for view in whole)),
             accuracy=Spread(tuple(float(v.val_accuracy[-1]) for v in whole if len(v.val_accuracy))),
-            steps_to_target=Spread(tuple(map(float, got_there))),
-            got_there=len(got_there),
+            steps_to_target=Spread(tuple(map(float, n_reached))),
+            n_reached=len(n_reached),
             seconds=Spread(tuple(view.seconds_trained for view in self.views if len(view.loss))),
             diverged=sum(view.diverged for view in self.views),
             seeds=len(self.seeds),

@@ -233,7 +233,7 @@ def bring_checkpoint(controller: Controller, data: bytes) -> str:
     """
     saved = saved_run.load(data, controller.device, own_text.in_use())
     controls.knobs_of(saved.spec)
-    controller.go_on(saved)
+    controller.resume(saved)
     controls.turn_to(saved.spec)
     done = saved.trainer.step_count
     if done >= saved.spec.training.steps:

@@ -155,7 +155,7 @@ class Controller:
         """Lay earlier curves below the present one, instead of those that are there."""
         self.ghosts = list(ghosts)
 
-    def go_on(self, saved: SavedRun) -> None:
+    def resume(self, saved: SavedRun) -> None:
         """Put a saved run in the place of the present one; it rests until Play is pressed.
 
         Raises:

@@ -465,7 +465,7 @@ def test_the_table_has_means_and_deviations():
     assert row.final_loss.mean == 1.5 and row.final_loss.sd == pytest.approx(math.sqrt(0.5))
     assert row.accuracy.values == (0.75, 0.75)
     # A mean of the last 20 that holds 5 losses of 3 and n of 1 is at most 1.5 from n = 15 on.
-    assert row.steps_to_target.values == (20,) and row.got_there == 1
+    assert row.steps_to_target.values == (20,) and row.n_reached == 1
     assert row.diverged == 1 and row.seeds == 3
 
 

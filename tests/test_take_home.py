@@ -142,7 +142,7 @@ def test_a_controller_goes_on_from_a_file_and_keeps_the_old_curve(controller):
     wait(lambda: controller.view.status is Status.DONE)
     whole = controller.view.loss.copy()
 
-    controller.go_on(saved_run.load(data))
+    controller.resume(saved_run.load(data))
     wait(lambda: not controller.view.live)
     assert (controller.view.status, len(controller.view.loss)) == (Status.PAUSED, 6)
     np.testing.assert_array_equal(controller.view.loss, whole[:6])
@@ -160,7 +160,7 @@ def test_no_room_for_a_saved_run_leaves_the_present_one(controller):
     run, data = controller.run, take_home.checkpoint(controller)
     controller.runs.max_runs = 1
     with pytest.raises(ValueError, match="the limit here is 1"):
-        controller.go_on(saved_run.load(data))
+        controller.resume(saved_run.load(data))
     assert controller.run is run and controller.ghosts == []
 
 
@@ -357,12 +357,12 @@ def test_what_was_brought_back_is_a_new_run_only_once_it_has_trained_on(controll
     controller.runs.on_end = memory.keep
     spec = spec_for(steps=30)
     for steps in (25, 30):
-        controller.go_on(saved_run.load(saved_run.save(*trained(spec, steps), spec)))
+        controller.resume(saved_run.load(saved_run.save(*trained(spec, steps), spec)))
         wait(lambda: not controller.view.live)
     controller.reset()
     assert memory.flush(30) and not memory.history.list("anna")
 
-    controller.go_on(saved_run.load(saved_run.save(*trained(spec, 30), spec)))
+    controller.resume(saved_run.load(saved_run.save(*trained(spec, 30), spec)))
     controller.follow(spec_for(steps=31))
     controller.play()
     wait(lambda: len(controller.view.loss) == 31 and not controller.view.live)

@@ -187,7 +187,7 @@ def reveal(scenario: Scenario, series: Seen) -> None:
                 "This time it came out otherwise than the explanation says. Other seeds, or "
                 "another machine, can do that: look at the numbers."
             )
-    onwards(scenario)
+    take_further(scenario)
 
 
 def say_outcome(made: Attempt, happened: Outcome) -> None:
@@ -215,8 +215,8 @@ def table(scenario: Scenario, results: Results) -> list[dict[str, str]]:
     ]
 
 
-def onwards(scenario: Scenario) -> None:
-    with st.container(horizontal=True, key="onwards"):
+def take_further(scenario: Scenario) -> None:
+    with st.container(horizontal=True, key="take_further"):
         st.button(
             "Take it into the Playground",
             key="to_playground",
