@@ -1,4 +1,4 @@
-"""One visitor's controller: the run in work, the curves before it, and what was changed in between.
+"""One visitor's controller: the run in work, the curves before it, what was changed in between.
 
 The knobs say what is wanted (`follow`), the buttons say when (`play`, `pause`, `step`, `reset`).
 A knob that keeps all shapes is turned in the running model; any other one starts again, and the

@@ -369,7 +369,7 @@ def watched_page() -> None:
     from playground import panels
 
     controller = st.session_state.controller
-    panels.draw(controller, controller.view, False)
+    panels.draw(controller, controller.view)
 
 
 def benchmark_watch(repeats: int) -> Iterator[Row]:
