@@ -5,7 +5,6 @@ batches. What differs afterwards is due to what was changed.
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 
 from playground.limits import MAX_MEMORY, estimated_memory
@@ -118,28 +117,11 @@ class Comparison:
         """Whether a page should look again soon."""
         return any_live(self.series())
 
-    def show(self, probe: str | None) -> None:
-        """Look at another example everywhere; other tasks than the base's keep their own.
-
-        Raises:
-            ValueError: the text is no example of the base's task.
-        """
-        if self.setup is None:
-            return
-        base = self.setup.base
-        base.task.probe(base.model.architecture, probe)
-        for run in self._runs.values():
-            with suppress(ValueError):
-                run.show(probe)
-
     def play(self) -> None:
         self._all(Run.play)
 
     def pause(self) -> None:
         self._all(Run.pause)
-
-    def stop(self) -> None:
-        self._all(Run.stop)
 
     def _all(self, ask: Callable[[Run], None]) -> None:
         for run in self._runs.values():

@@ -80,8 +80,8 @@ def _saturated(spec, view, frame: Frame, chance: Chance, trained: bool) -> Diagn
     return Diagnosis(
         "bad" if trained else "warn",
         "The softmax is saturated: the first layer's scaled scores have a spread of "
-        f"{attention.spread:.1f} (theory for unit variance: {attention.theory:.1f}), so the largest weight averages "
-        f"{largest:.2f} and hardly any gradient passes.",
+        f"{attention.spread:.1f} (theory for unit variance: {attention.theory:.1f}), so the "
+        f"largest weight averages {largest:.2f} and hardly any gradient passes.",
     )
 
 

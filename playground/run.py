@@ -47,7 +47,6 @@ class Run:
         self.state = State.IDLE
         self.requests: deque[Callable[[], None]] = deque()
         self.requested = False  # whether it should be training
-        self.events = 0  # requests and changes of state so far
         self.memory = estimated_memory(spec)  # bytes
         self._spec = spec
         self.resumed = saved.trainer.step_count if saved else 0  # steps of an earlier run
@@ -154,7 +153,6 @@ class Run:
                 "busy": bool(self.requests)
                 or (self.state is State.WITH_WORKER and not self.requested),
                 "spec": self._spec,
-                "version": self.events + self.record.version,
             }
         return self.record.view(**now)
 
@@ -174,7 +172,6 @@ class Run:
 
     def _post(self, request: Callable[[], None]) -> None:
         if not self._freed:
-            self.events += 1
             self.requests.append(request)
             self._schedule.call(self)
 

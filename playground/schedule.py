@@ -18,7 +18,6 @@ class Job(Protocol):
 
     state: State
     requests: Collection[Any]  # requests that wait for a worker
-    events: int  # changes of state so far
 
     def admitted(self) -> None:
         """It trains from now on."""
@@ -45,7 +44,6 @@ class Schedule:
         """Let a run train, or put it at the end of the queue."""
         if run in self.active or run in self._queue:
             return
-        run.events += 1
         if len(self.active) >= self.max_active:
             self._queue.append(run)
             return
@@ -56,12 +54,9 @@ class Schedule:
 
     def withdraw(self, run: Job) -> None:
         """Let a run train no longer, and the next one of the queue instead."""
-        run.events += 1
         self.active.discard(run)
         if run in self._queue:
             self._queue.remove(run)
-        for other in self._queue:
-            other.events += 1
         while self._queue and len(self.active) < self.max_active:
             self.admit(self._queue.pop(0))
 

@@ -56,7 +56,6 @@ class View:
     queue_place: int | None = None  # 1 is next; None: not waiting
     busy: bool = False  # a request is still being served
     spec: Spec | None  # as asked for, hot changes included; None: a curve without its run
-    version: int = 0  # grows with every change
     steps: np.ndarray
     loss: np.ndarray
     lr: np.ndarray = field(default_factory=_nothing)
@@ -132,7 +131,6 @@ class Album:
 
     def __init__(self, max_frames: int = MAX_FRAMES, max_bytes: int = MAX_FRAME_BYTES) -> None:
         self.frames: tuple[Frame, ...] = ()
-        self.taken = 0
         self._numbers: tuple[int, ...] = ()  # of the frames that are kept
         self._every = 1
         self._max_frames, self._max_bytes = max_frames, max_bytes
@@ -154,7 +152,6 @@ class Album:
             self._every *= 2
             kept = [item for item in kept[:-1] if item[0] % self._every == 0] + kept[-1:]
         self._numbers, self.frames = zip(*kept, strict=True)
-        self.taken += 1
 
     def _too_much(self, kept: list[tuple[int, Frame]]) -> bool:
         return (
@@ -183,11 +180,6 @@ class Record:
     def last(self) -> Frame | None:
         """The newest frame."""
         return self._album.last
-
-    @property
-    def version(self) -> int:
-        """Grows with every step and every frame."""
-        return self._steps.count + self._album.taken
 
     def add_step(self, step: Step) -> None:
         self._steps.append(step.loss, step.lr, step.grad_norm, *step.layer_norms.values())

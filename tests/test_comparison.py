@@ -293,9 +293,7 @@ def view(loss, status=Status.DONE, spec=BASE, influence=None):
         record._steps.append(value, 1e-3, 1.0)
     if influence is not None:
         record.add_frame(Frame(len(loss), {}, [], len(loss), 0.5, 0.75, influence))
-    return record.view(
-        status=status, spec=spec, message="", queue_place=None, busy=False, version=0
-    )
+    return record.view(status=status, spec=spec, message="", queue_place=None, busy=False)
 
 
 def flat(level, steps=30, status=Status.DONE, **rest):
@@ -551,7 +549,8 @@ def test_all_are_paused_played_stopped_and_discarded_together(comparison, runs):
     assert {one.views[0].status for one in comparison.series()} == {Status.PAUSED}
     comparison.play()
     assert comparison.live
-    comparison.stop()
+    for run in comparison.all_runs():
+        run.stop()
     wait(lambda: not comparison.live)
     assert {one.views[0].status for one in comparison.series()} == {Status.STOPPED}
     comparison.discard()
@@ -604,15 +603,6 @@ def test_where_others_take_the_room_nothing_is_half_started(comparison, runs):
         comparison.start(make_setup(tiny(FOREVER), SCALES, CPU))
     assert runs.of("anna") == [] and comparison.series() == ()
     assert runs.of("bert") == others
-
-
-def test_all_look_at_the_same_example(comparison):
-    comparison.start(make_setup(tiny(2), [(("scale", "none"),), (("task", "add"),)], CPU))
-    comparison.show("012")
-    probes = [one.views[0].spec.probe for one in comparison.series()]
-    assert probes == ["012", "012", None]
-    with pytest.raises(ValueError, match="symbols"):
-        comparison.show("0")
 
 
 def test_a_setup_without_variants_is_the_base_alone(comparison):

@@ -104,7 +104,7 @@ def test_a_view_never_changes(runs):
     wait(lambda: step_count(run) > 400)  # beyond the first block of memory
     np.testing.assert_array_equal(view.loss, copy)
     np.testing.assert_array_equal(run.view().loss[: len(copy)], copy)
-    assert run.view().version > view.version
+    assert len(run.view().loss) > len(view.loss)
     with pytest.raises(ValueError):
         view.loss[0] = 0
 
@@ -437,10 +437,9 @@ def test_who_waits_sees_the_place_in_the_queue():
     assert [run.view().status for run in (second, third)] == [Status.QUEUED] * 2
     wait(lambda: second.view().frames)  # a picture there is all the same
     assert step_count(second) == step_count(third) == 0
-    version = third.view().version
     second.pause()
     assert rest(second).queue_place is None
-    assert third.view().queue_place == 1 and third.view().version > version
+    assert third.view().queue_place == 1
     first.stop()
     wait(lambda: step_count(third) >= 2)
     assert runs.active() == 1
