@@ -122,14 +122,12 @@ def training(
     setup: Setup,
     names: Sequence[str],
     after: Callable[[dict[str, View]], None] | None = None,
-    log: bool = False,
 ) -> None:
     """Train a base and its variants, one seed each, and see the consequence.
 
     Args:
         names: what to call the base and each variant.
         after: draws more below the curves, from the runs as they are, by name.
-        log: the loss on a logarithmic axis.
     """
     compared = trial(name)
     st.subheader("Train it", anchor=False)
@@ -144,7 +142,7 @@ def training(
         st.caption("The choice above has changed: press Play to see what it says now.")
 
     def draw(series: tuple[Series, ...]) -> None:
-        _curves(name, series, setup, names, log)
+        _curves(name, series, setup, names)
         if after is not None and series:
             after({name: line.views[0] for name, line in zip(names, series, strict=False)})
 
@@ -213,9 +211,7 @@ def _buttons(name: str, compared: Comparison, setup: Setup, moving: bool) -> Non
     transport.say_refusal()
 
 
-def _curves(
-    name: str, series: tuple[Series, ...], setup: Setup, names: Sequence[str], log: bool
-) -> None:
+def _curves(name: str, series: tuple[Series, ...], setup: Setup, names: Sequence[str]) -> None:
     base = setup.base
     named = [replace(line, label=label) for line, label in zip(series, names, strict=False)]
     left, right = st.columns([3, 1], gap="medium", vertical_alignment="center")
@@ -223,7 +219,6 @@ def _curves(
         figure = comparison_chart(
             compare_panels.bands(named),
             total_steps=base.training.steps,
-            log=log,
             width=760,
             size=tall(340, 430),
             **references(base),
