@@ -135,7 +135,7 @@ class History:
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
-        self.said: str | None = None  # what became of a damaged file
+        self.notice: str | None = None  # what became of a damaged file
 
     @property
     def path(self) -> Path:
@@ -293,7 +293,7 @@ class History:
         for ending in ("", "-wal", "-shm"):
             with suppress(FileNotFoundError):
                 os.replace(f"{self.path}{ending}", f"{aside}{ending}")
-        self.said = (
+        self.notice = (
             f"The run history could not be read ({damage}). The file was set aside as {aside}, "
             "and a new history begun."
         )

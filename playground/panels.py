@@ -180,8 +180,8 @@ def curves(controller: Controller, view: View | None) -> None:
         **references(controller.spec),
     )
     live_plot(figure, key="loss_chart", name="loss")
-    if controller.said:
-        st.caption(controller.said)
+    if controller.notice:
+        st.caption(controller.notice)
 
 
 def log_switch() -> bool:

@@ -56,7 +56,7 @@ class Controller:
         self.spec: Spec | None = None
         self.run: Run | None = None
         self.ghosts: list[Ghost] = []
-        self.said: str | None = None
+        self.notice: str | None = None
         self.fresh = True  # no run yet in this session
         self.begun = 0  # runs so far
 
@@ -89,13 +89,13 @@ class Controller:
         if is_hot(diff) and status not in (Status.DIVERGED, Status.FAILED):
             when = "after its end" if status.over else "while it ran"
             self.run.change(self.spec)
-            self.said = (
+            self.notice = (
                 f"Changed {when}: {diff_text(diff)}. A link to this page begins with it at step 0."
             )
             return
         self._retire(changes_text(self.spec.changes_to(old)))
         again = "Started again" if status.moving else "Press Play to train it"
-        self.said = f"Changed: {diff_text(diff)}. {again}; the old curve stays for comparison."
+        self.notice = f"Changed: {diff_text(diff)}. {again}; the old curve stays for comparison."
         if status.moving:
             self._start()
 
@@ -149,7 +149,7 @@ class Controller:
         """Back to before the first step: same seed, same numbers, no ghosts."""
         if self.run is not None:
             self.runs.discard(self.run)
-        self.run, self.ghosts, self.said = None, [], None
+        self.run, self.ghosts, self.notice = None, [], None
 
     def show(self, ghosts: list[Ghost]) -> None:
         """Lay earlier curves below the present one, instead of those that are there."""
@@ -166,7 +166,7 @@ class Controller:
             self._retire("the run before")
         self.run, self.spec, self.fresh = run, saved.spec, False
         self.begun += 1
-        self.said = f"From a checkpoint of step {saved.trainer.step_count}."
+        self.notice = f"From a checkpoint of step {saved.trainer.step_count}."
 
     def frames(self, view: View | None) -> tuple[Frame, ...]:
         """The pictures there are, oldest first; without a run, that of the untrained model."""

@@ -251,7 +251,7 @@ def _stored(path) -> tuple:
 def test_it_survives_a_restart(history, path):
     number = add(history)
     again = History(path)
-    assert again.get("anna", number).label == "scale=none" and again.said is None
+    assert again.get("anna", number).label == "scale=none" and again.notice is None
 
 
 def test_a_damaged_file_is_set_aside_and_said(history, path):
@@ -260,7 +260,7 @@ def test_a_damaged_file_is_set_aside_and_said(history, path):
     assert history.list("anna") == ()
     (aside,) = path.parent.glob("*.damaged-*")
     assert aside.read_bytes().startswith(b"no database")
-    assert str(aside) in history.said and "new history" in history.said
+    assert str(aside) in history.notice and "new history" in history.notice
     add(history)
     damage(path)
     assert add(history), "a second time, and while writing"
@@ -274,7 +274,7 @@ def test_damage_in_the_middle_of_a_file_is_noticed(history, path):
     data = bytearray(path.read_bytes())
     data[4096:-4096] = b"\xff" * (len(data) - 8192)
     path.write_bytes(data)
-    assert history.list("anna") == () and "set aside" in history.said
+    assert history.list("anna") == () and "set aside" in history.notice
     assert add(history)
 
 
@@ -283,7 +283,7 @@ def test_a_file_without_its_table_is_set_aside(history, path):
     with sqlite3.connect(path) as db:
         db.execute("DROP TABLE runs")
     db.close()
-    assert history.list("anna") == () and "set aside" in history.said
+    assert history.list("anna") == () and "set aside" in history.notice
 
 
 def test_threads_that_find_the_damage_at_once_set_it_aside_once(history, path):
@@ -305,7 +305,7 @@ def test_a_file_of_a_newer_version_is_left_alone(history, path):
     db.close()
     with pytest.raises(HistoryUnavailable, match="format 99"):
         history.list("anna")
-    assert history.said is None and not list(path.parent.glob("*.damaged-*"))
+    assert history.notice is None and not list(path.parent.glob("*.damaged-*"))
 
 
 def test_a_place_that_cannot_be_written_is_a_message(tmp_path):

@@ -149,7 +149,9 @@ def test_a_controller_goes_on_from_a_file_and_keeps_the_old_curve(controller):
     assert controller.view.frames[-1].step == 6
     assert len(controller.ghosts) == 1
     controller.follow(spec_for())
-    assert "checkpoint of step 6" in controller.said, "the knobs say the same: nothing is restarted"
+    assert "checkpoint of step 6" in controller.notice, (
+        "the knobs say the same: nothing is restarted"
+    )
     controller.play()
     wait(lambda: controller.view.status is Status.DONE)
     np.testing.assert_array_equal(controller.view.loss, whole)

@@ -73,7 +73,7 @@ def test_a_hot_knob_turns_in_the_running_model(controller):
     controller.follow(spec_for(steps=FOREVER, scale="none"))
     wait(lambda: controller.view.changes)
     assert controller.run is run and controller.view.status.moving and not controller.ghosts
-    assert controller.said.startswith("Changed while it ran: scale √d_k → none. A link")
+    assert controller.notice.startswith("Changed while it ran: scale √d_k → none. A link")
     (change,) = controller.view.changes
     assert (change.field, change.value) == ("scale", "none") and change.step >= 3
 
@@ -89,14 +89,14 @@ def test_a_cold_knob_starts_again_and_the_old_curve_stays(controller, runs):
     (ghost,) = controller.ghosts
     assert ghost.label == "norm=post" and len(ghost.view.loss) >= 5
     assert ghost.view.frames == (), "its pictures are not kept"
-    assert "Started again" in controller.said
+    assert "Started again" in controller.notice
 
 
 def test_a_cold_knob_at_rest_waits_for_play(controller):
     trained(controller, spec_for())
     controller.follow(spec_for(norm="pre"))
     assert controller.run is None
-    assert "Press Play" in controller.said
+    assert "Press Play" in controller.notice
     controller.play()
     rest(controller)
     assert controller.view.spec.model.norm == "pre"
@@ -136,7 +136,7 @@ def test_reset_forgets_run_and_ghosts_and_a_second_reset_is_harmless(controller,
     controller.play()
     for _ in range(2):
         controller.reset()
-        assert controller.run is None and controller.ghosts == [] and controller.said is None
+        assert controller.run is None and controller.ghosts == [] and controller.notice is None
     assert runs.of("visitor") == []
     trained(controller, spec_for())
     assert controller.view.loss.tolist() == first

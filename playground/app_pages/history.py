@@ -309,7 +309,7 @@ def page() -> None:
     except HistoryUnavailable as error:
         st.warning(f"{for_visitor(str(error))}. Everything else goes on without it.")
         return
-    if said := RECORDER.history.said:
+    if said := RECORDER.history.notice:
         st.warning(for_visitor(said))
     if RECORDER.problem:
         st.warning(f"The last run could not be kept: {for_visitor(RECORDER.problem)}.")
