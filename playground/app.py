@@ -22,7 +22,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from playground.components.live_plot import PLOTLY_PATH
+from playground.ui.components.live_plot import PLOTLY_PATH
 
 IMMUTABLE = {"Cache-Control": "public, max-age=31536000, immutable", "Vary": "Accept-Encoding"}
 # mallopt's parameters, from <malloc.h>.
@@ -75,7 +75,7 @@ def warm_up() -> None:
 
 def make_ready() -> None:
     """Load what the first page and the first Play would wait for, while the browser starts."""
-    for module in ("controls", "panels", "workbench"):
+    for module in ("ui.controls", "ui.run_panels", "runs.controller"):
         import_module(f"playground.{module}")
     warm_up()
     # What is imported by now lives as long as the server: no collection looks at it again.
@@ -88,8 +88,8 @@ async def lifespan(_: st.App) -> AsyncIterator[None]:
     keep_large_blocks()
     import torch
 
-    from playground.remember import RECORDER
-    from playground.runs import RUNS
+    from playground.history.recorder import RECORDER
+    from playground.runs.pool import RUNS
 
     # Fixed for the process: one thread and two differ in the last digits.
     torch.set_num_threads(int(os.environ.get("PLAYGROUND_THREADS", "1")))

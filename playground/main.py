@@ -4,11 +4,11 @@ from pathlib import Path
 
 import streamlit as st
 
-from playground import controls, page_head
-from playground.components.cookie import remember_visitor
-from playground.knob import show_notes
-from playground.pages import HOME, IDEAS, INSTRUMENTS, About
-from playground.visitor import controller, history_mode, say_history_problem
+from playground.ui import controls, page_head
+from playground.ui.components.cookie import remember_visitor
+from playground.ui.knob import show_notes
+from playground.ui.page_list import HOME, IDEAS, INSTRUMENTS, About
+from playground.ui.session import controller, history_mode, say_history_problem
 
 # A file of our own: Streamlit would fetch a named icon from the internet.
 ICON = str(Path(__file__).with_name("icon.png"))

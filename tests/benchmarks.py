@@ -40,11 +40,11 @@ from core.tasks import TASKS, Task
 from core.tokens import PAD
 from core.train import Trainer
 from playground.app import app, lifespan
-from playground.pages import IDEAS
-from playground.run import Run
-from playground.runs import RUNS, Runs
-from playground.spec import Spec
-from playground.workbench import Controller
+from playground.runs.controller import Controller
+from playground.runs.pool import RUNS, Runs
+from playground.runs.run import Run
+from playground.runs.spec import Spec
+from playground.ui.page_list import IDEAS
 
 ROOT = Path(__file__).resolve().parents[1]
 FOREVER = 1_000_000  # steps: no run ends while it is measured
@@ -366,10 +366,10 @@ def watched_page() -> None:
     """What a page does at each look: read the run, build every figure, hand them over as JSON."""
     import streamlit as st
 
-    from playground import panels
+    from playground.ui import run_panels
 
     controller = st.session_state.controller
-    panels.draw(controller, controller.view)
+    run_panels.draw(controller, controller.view)
 
 
 def benchmark_watch(repeats: int) -> Iterator[Row]:

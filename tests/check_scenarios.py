@@ -14,9 +14,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from playground.comparison import Comparison
-from playground.runs import Runs
-from playground.scenarios import FILE, MEASURES, Outcome, Results, Scenario, load, measure
+from playground.experiments.comparison import Comparison
+from playground.experiments.scenarios import (
+    FILE,
+    MEASURES,
+    Outcome,
+    Results,
+    Scenario,
+    load,
+    measure,
+)
+from playground.runs.pool import Runs
 
 
 class Check(NamedTuple):

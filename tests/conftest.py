@@ -44,7 +44,7 @@ def shapes_are_checked_where_they_are_said(request) -> None:
 def no_run_goes_on():
     """The runs that a file of tests has started on the app's own workers end with it."""
     yield
-    if pool := sys.modules.get("playground.runs"):
+    if pool := sys.modules.get("playground.runs.pool"):
         pool.RUNS.close()
 
 

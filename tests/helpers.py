@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 import playground
 from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS, Task
-from playground.spec import Spec
+from playground.runs.spec import Spec
 
 MAIN = Path(playground.__file__).with_name("main.py")
 SMALL = {"d_model": "16", "n_layers": "1", "batch_size": "4", "steps": "50"}  # in a link

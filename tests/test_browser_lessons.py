@@ -3,7 +3,7 @@
 import pytest
 
 from browser import Tab
-from playground.pages import IDEAS
+from playground.ui.page_list import IDEAS
 
 pytestmark = pytest.mark.browser
 

@@ -15,13 +15,10 @@ from core.device import Device
 from core.tasks import TASKS
 from core.train import Trainer
 from helpers import wait
-from playground import comparison as module
-from playground.comparison import Comparison
-from playground.frames import Frame
-from playground.runs import Runs
-from playground.series import Series, Spread, steps_to
-from playground.spec import KNOBS, Spec
-from playground.variants import (
+from playground.experiments import comparison as module
+from playground.experiments.comparison import Comparison
+from playground.experiments.series import Series, Spread, steps_to
+from playground.experiments.variants import (
     CONTRASTS,
     Setup,
     Variant,
@@ -31,8 +28,11 @@ from playground.variants import (
     parse,
     read_link,
 )
-from playground.verdict import verdict
-from playground.view import Record, Status
+from playground.experiments.verdict import verdict
+from playground.runs.pool import Runs
+from playground.runs.snapshot import Frame
+from playground.runs.spec import KNOBS, Spec
+from playground.runs.view import Record, Status
 
 CPU = Device("cpu", "tests", (("fp32", None), ("bf16", None), ("fp16", "no such arithmetic")))
 
@@ -534,7 +534,7 @@ def test_the_page_builds_no_model(comparison, monkeypatch):
         builders.append(threading.current_thread())
         return Trainer(*arguments, **rest)
 
-    monkeypatch.setattr("playground.run.Trainer", spy)
+    monkeypatch.setattr("playground.runs.run.Trainer", spy)
     comparison.start(make_setup(tiny(2), SCALES, CPU), seeds=2)
     comparison.series()
     wait(lambda: not comparison.live)

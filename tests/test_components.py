@@ -19,14 +19,14 @@ from streamlit.testing.v1 import AppTest
 
 import playground
 from playground.app import app, plotly_routes
-from playground.components.live_plot import PLOTLY_PATH
 from playground.figures.style import RUN_COLOURS
+from playground.ui.components.live_plot import PLOTLY_PATH
 
 ROOT = Path(playground.__file__).parent.parent
 
 
 def page(body: str) -> AppTest:
-    test = AppTest.from_string("from playground.components import live_plot\n" + body)
+    test = AppTest.from_string("from playground.ui.components import live_plot\n" + body)
     return test.run(timeout=20)
 
 
@@ -188,7 +188,7 @@ def test_server_start_sets_the_process_up_and_shutdown_ends_the_runs():
 import asyncio, gc, json, sys
 import torch
 from playground.app import app, lifespan
-from playground.runs import RUNS
+from playground.runs.pool import RUNS
 
 async def live():
     async with lifespan(app):

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
-from playground import controls
-from playground.controls import EVERY
-from playground.knob import Knob, nearest
-from playground.spec import FROM_TASK
+from playground.runs.spec import FROM_TASK
+from playground.ui import controls
+from playground.ui.controls import EVERY
+from playground.ui.knob import Knob, nearest
 
 
 @pytest.fixture

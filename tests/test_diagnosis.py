@@ -9,11 +9,11 @@ from core.config import ModelConfig, TrainConfig
 from core.device import choose_device
 from core.tasks import TASKS, Chance
 from core.train import Trainer
-from playground.diagnosis import diagnose
-from playground.frames import Attention, Frame
-from playground.spec import Spec
-from playground.view import Status, View
-from playground.workbench import untrained
+from playground.runs.controller import untrained
+from playground.runs.diagnosis import diagnose
+from playground.runs.snapshot import Attention, Frame
+from playground.runs.spec import Spec
+from playground.runs.view import Status, View
 
 CHANCE = Chance(uniform=2.485, blind=2.303)
 TASK = TASKS["reverse"]()

@@ -8,8 +8,8 @@ from core.config import ModelConfig, TrainConfig
 from core.model import build_model
 from core.tasks import TASKS
 from core.train import cross_entropy
-from playground.estimate import in_words, operations_per_step, seconds_per_step
-from playground.spec import Spec
+from playground.runs.estimate import in_words, operations_per_step, seconds_per_step
+from playground.runs.spec import Spec
 
 
 def spec_for(length=10, batch_size=8, **model) -> Spec:

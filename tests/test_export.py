@@ -10,10 +10,10 @@ import pytest
 from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
 from core.train import Change, Step, Trainer
-from playground.export import MAX_CONFIG_BYTES, config_from_json, config_json, metrics_csv
-from playground.frames import take_frame
-from playground.spec import Spec
-from playground.view import Record, Status
+from playground.export.files import MAX_CONFIG_BYTES, config_from_json, config_json, metrics_csv
+from playground.runs.snapshot import take_frame
+from playground.runs.spec import Spec
+from playground.runs.view import Record, Status
 
 OWN_TEXT = 'He said "no\\thing".\n"""Quoted""" \'too\' \\ {braces} é → 🙂\t\n' * 8 + 'end"'
 

@@ -15,7 +15,7 @@ from playground.figures import (
     comparison_chart,
     results_bars,
 )
-from playground.figures.compare import BAND_POINTS, LEAST_DIFFERENCE, VIEW_LIMIT
+from playground.figures.comparison import BAND_POINTS, LEAST_DIFFERENCE, VIEW_LIMIT
 from playground.figures.loss import smooth
 from playground.figures.style import LAPTOP, RUN_COLOURS, sizes
 

@@ -13,13 +13,13 @@ from streamlit.testing.v1 import AppTest
 from core import checkpoint
 from core.train import Trainer
 from helpers import opened
-from playground import saved_run
-from playground.export import config_from_json, config_json, metrics_csv
-from playground.history import EVERYONE, History
-from playground.scenarios import load, plain
-from playground.spec import Spec
-from playground.variants import read_link
-from playground.view import Record, Status, View
+from playground.experiments.scenarios import load, plain
+from playground.experiments.variants import read_link
+from playground.export.files import config_from_json, config_json, metrics_csv
+from playground.history.database import EVERYONE, History
+from playground.runs import saved_run
+from playground.runs.spec import Spec
+from playground.runs.view import Record, Status, View
 
 DATA = Path(__file__).parent / "data"
 EXPECTED = json.loads((DATA / "expected.json").read_text())

@@ -11,7 +11,7 @@ import torch
 from core.config import ModelConfig, TrainConfig
 from core.tasks import IGNORED, TASKS, Batch
 from core.train import Trainer
-from playground.frames import MAX_PROBE, STAGES, Level, take_frame
+from playground.runs.snapshot import MAX_PROBE, STAGES, Level, take_frame
 
 SMALL = {"d_model": 16, "n_heads": 2, "n_layers": 1}
 

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from core.config import ModelConfig
-from playground.glossary import GLOSSARY, explain
+from playground.ui.glossary import GLOSSARY, explain
 
 
 @pytest.mark.parametrize("word", GLOSSARY)

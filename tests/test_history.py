@@ -17,11 +17,11 @@ from platformdirs.unix import Unix
 from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
 from core.train import Change, Trainer
-from playground import history as module
-from playground.frames import take_frame
-from playground.history import History, HistoryUnavailable, data_folder
-from playground.spec import Spec
-from playground.view import Record, Status
+from playground.history import database as module
+from playground.history.database import History, HistoryUnavailable, data_folder
+from playground.runs.snapshot import take_frame
+from playground.runs.spec import Spec
+from playground.runs.view import Record, Status
 
 ROOT = Path(__file__).parent.parent
 

@@ -11,12 +11,12 @@ from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
 from core.train import Change
 from helpers import SMALL, fine, opened, spec_for, texts, wait
-from playground import visitor
-from playground.history import History, HistoryUnavailable
-from playground.remember import RECORDER, WORTH_KEEPING, Recorder, title
-from playground.runs import Runs
-from playground.spec import Spec
-from playground.view import Status
+from playground.history.database import History, HistoryUnavailable
+from playground.history.recorder import RECORDER, WORTH_KEEPING, Recorder, title
+from playground.runs.pool import Runs
+from playground.runs.spec import Spec
+from playground.runs.view import Status
+from playground.ui import session
 
 FOREVER = 1_000_000
 
@@ -197,16 +197,16 @@ class Context:
     ],
 )
 def test_who_sits_at_the_machine_is_told_from_who_comes_over_the_net(context, local, monkeypatch):
-    monkeypatch.setattr(visitor.st, "context", context)
+    monkeypatch.setattr(session.st, "context", context)
     monkeypatch.delenv("PLAYGROUND_HISTORY")
-    assert visitor.is_local() is local
-    assert visitor.history_mode() == ("single" if local else "visitor")
+    assert session.is_local() is local
+    assert session.history_mode() == ("single" if local else "visitor")
 
 
 def test_an_unknown_mode_is_named(monkeypatch):
     monkeypatch.setenv("PLAYGROUND_HISTORY", "shared")
     with pytest.raises(ValueError, match="PLAYGROUND_HISTORY='shared': choose one of single"):
-        visitor.history_mode()
+        session.history_mode()
 
 
 # --- the page -----------------------------------------------------------------------------------
@@ -349,14 +349,14 @@ def test_visitors_see_their_own_runs_only(monkeypatch):
 
 
 def test_a_browser_that_keeps_no_cookie_is_told_that_its_history_ends_with_the_tab(monkeypatch):
-    monkeypatch.setattr(visitor, "forgetful", lambda: True)
+    monkeypatch.setattr(session, "forgetful", lambda: True)
     monkeypatch.setenv("PLAYGROUND_HISTORY", "visitor")
-    assert "as long as this tab is open" in visitor.how_long()
+    assert "as long as this tab is open" in session.how_long()
 
 
 def test_a_folder_that_cannot_be_written_is_said_and_the_rest_goes_on(folder):
     folder.write_text("a file, no folder")
     test = opened("history")
     assert "the run history cannot be used" in texts(test.warning)
-    fine(test.switch_page("app_pages/playground.py").run())
+    fine(test.switch_page("app_pages/train.py").run())
     assert test.button(key="play")

@@ -14,7 +14,9 @@ from core.model import build_model
 from core.tasks import TASKS
 from core.trace import Recorder
 from helpers import opened
-from playground.figures.block import (
+from playground.figures.style import alt_text
+from playground.ideas.feed_forward import measure
+from playground.ideas.feed_forward.figures import (
     PART_COLOURS,
     PART_NAMES,
     activation_picture,
@@ -24,16 +26,14 @@ from playground.figures.block import (
     share_text,
     short,
 )
-from playground.figures.style import alt_text
-from playground.ideas import block
 
 SIZES = [(16, 1, 1, 12, 16), (64, 4, 2, 12, 32), (32, 8, 4, 100, 20)]
 
 
 @pytest.mark.parametrize("sizes", SIZES)
 def test_the_parameters_are_those_of_the_real_model(sizes):
-    config = block.model_config(*sizes)
-    found = block.costs(config, 16)
+    config = measure.model_config(*sizes)
+    found = measure.costs(config, 16)
     model = build_model(config)
     assert sum(cost.parameters for cost in found.values()) == sum(
         p.numel() for p in model.parameters()
@@ -49,37 +49,39 @@ def test_the_parameters_are_those_of_the_real_model(sizes):
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("length", [1, 7, 16])
 def test_the_operations_are_those_that_pytorch_counts_in_the_real_model(sizes, length):
-    config = block.model_config(*sizes)
+    config = measure.model_config(*sizes)
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         build_model(config)(torch.ones(1, length, dtype=torch.long), trace=Recorder())
-    found = block.costs(config, length)
+    found = measure.costs(config, length)
     assert sum(cost.flops for cost in found.values()) == counter.get_total_flops()
 
 
 @pytest.mark.parametrize("sizes", SIZES)
 def test_every_part_is_counted_as_the_formula_says(sizes):
-    config = block.model_config(*sizes)
-    by_formula = {part: cost.flops for part, cost in block.costs(config, 20).items() if cost.flops}
-    assert block.counted(config, 20) == by_formula
+    config = measure.model_config(*sizes)
+    by_formula = {
+        part: cost.flops for part, cost in measure.costs(config, 20).items() if cost.flops
+    }
+    assert measure.counted(config, 20) == by_formula
 
 
 def test_how_many_heads_there_are_changes_no_cost():
-    one = block.model_config(64, 4, 2, 12, 32)
+    one = measure.model_config(64, 4, 2, 12, 32)
     four = ModelConfig(**one.to_dict() | {"n_heads": 4})
-    assert block.costs(one, 32) == block.costs(four, 32)
+    assert measure.costs(one, 32) == measure.costs(four, 32)
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         build_model(four)(torch.ones(1, 32, dtype=torch.long), trace=Recorder())
-    assert counter.get_total_flops() == sum(c.flops for c in block.costs(one, 32).values())
+    assert counter.get_total_flops() == sum(c.flops for c in measure.costs(one, 32).values())
 
 
 @pytest.mark.parametrize("sizes", [(16, 4, 2, 12, 16), (64, 1, 1, 100, 16), (768, 4, 12, 48, 16)])
 def test_at_the_crossing_the_products_are_half_of_all(sizes):
-    config = block.model_config(*sizes)
-    at = block.crossing(config)
+    config = measure.model_config(*sizes)
+    at = measure.crossing(config)
     assert at == int(at)
 
     def share(length):
-        found = block.costs(config, length)
+        found = measure.costs(config, length)
         return found["products"].flops / sum(cost.flops for cost in found.values())
 
     assert share(int(at)) == 0.5
@@ -87,14 +89,14 @@ def test_at_the_crossing_the_products_are_half_of_all(sizes):
 
 
 def test_the_curve_passes_every_length_that_can_be_chosen():
-    assert set(block.LENGTHS) <= set(block.FINE)
-    assert block.FINE[8] == 64
+    assert set(measure.LENGTHS) <= set(measure.FINE)
+    assert measure.FINE[8] == 64
 
 
 def test_shares_sum_to_one_and_attention_gains_with_the_length():
-    shares = block.flop_shares(block.model_config(64, 4, 2, 12, 16))
+    shares = measure.flop_shares(measure.model_config(64, 4, 2, 12, 16))
     assert set(shares) == {"projections", "products", "feed-forward", "unembedding"}
-    assert np.sum(list(shares.values()), axis=0) == pytest.approx(np.ones(len(block.FINE)))
+    assert np.sum(list(shares.values()), axis=0) == pytest.approx(np.ones(len(measure.FINE)))
     assert (np.diff(shares["products"]) > 0).all()
     assert (np.diff(shares["feed-forward"]) < 0).all()
 
@@ -102,50 +104,50 @@ def test_shares_sum_to_one_and_attention_gains_with_the_length():
 # --- position by position -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("order", block.ORDERS)
+@pytest.mark.parametrize("order", measure.ORDERS)
 @pytest.mark.parametrize("length", [1, 4, 9, 16])
 def test_the_feed_forward_works_on_each_position_alone(order, length):
-    found = block.mixing(length, order)["feed-forward"]
+    found = measure.mixing(length, order)["feed-forward"]
     assert (found.moved == np.eye(length, dtype=bool)).all(), "a token moves its own output only"
     assert found.permuted <= 1e-6
 
 
 def test_the_feed_forward_of_a_row_is_that_of_each_token_by_itself():
-    ffn = dict(block.sublayers(6))["feed-forward"]
+    ffn = dict(measure.sublayers(6))["feed-forward"]
     assert isinstance(ffn, FeedForward)
-    x = torch.randn(1, 6, block.WIDTH, generator=torch.Generator().manual_seed(3))
+    x = torch.randn(1, 6, measure.WIDTH, generator=torch.Generator().manual_seed(3))
     alone = torch.cat([ffn(x[:, i : i + 1]) for i in range(6)], dim=1)
     assert torch.allclose(ffn(x), alone, atol=1e-6)
 
 
 def test_attention_moves_other_outputs_but_those_that_a_mask_hides():
-    found = block.mixing(8, "reversed")
+    found = measure.mixing(8, "reversed")
     assert found["attention, no mask"].moved.all()
     assert (found["attention, causal mask"].moved == np.tril(np.ones((8, 8), dtype=bool))).all()
 
 
 def test_without_a_mask_attention_does_not_know_the_order_either():
-    found = block.mixing(8, "shuffled")
+    found = measure.mixing(8, "shuffled")
     assert found["attention, no mask"].permuted < 1e-5
     assert found["attention, causal mask"].permuted > 0.1
 
 
 def test_influence_is_the_distance_of_two_outputs():
     drawn = torch.Generator().manual_seed(0)
-    x, other = torch.randn(2, 1, 5, block.WIDTH, generator=drawn)
-    f = dict(block.sublayers(5))["attention, causal mask"]
+    x, other = torch.randn(2, 1, 5, measure.WIDTH, generator=drawn)
+    f = dict(measure.sublayers(5))["attention, causal mask"]
     changed = x.clone()
     changed[0, 2] = other[0, 2]
     with torch.no_grad():
         moved = [(f(changed)[0, i] - f(x)[0, i]).pow(2).sum().sqrt().item() for i in range(5)]
-    found = block.mixing(5, "reversed")["attention, causal mask"].influence[:, 2]
+    found = measure.mixing(5, "reversed")["attention, causal mask"].influence[:, 2]
     assert found == pytest.approx(moved, rel=1e-4)
 
 
-@pytest.mark.parametrize("name", block.ORDERS)
+@pytest.mark.parametrize("name", measure.ORDERS)
 @pytest.mark.parametrize("length", [4, 9])
 def test_another_order_is_one_of_the_same_tokens(name, length):
-    order = block.ORDERS[name](length)
+    order = measure.ORDERS[name](length)
     assert sorted(order) == list(range(length)) and order != sorted(order)
 
 
@@ -160,9 +162,9 @@ def test_hidden_activations_are_zero_where_what_goes_in_is_not_positive(init):
     for layer in model.blocks:
         layer.ffn.inner.register_forward_hook(lambda _, __, out: entered.append(out.flatten(0, 1)))
     with torch.no_grad():
-        model(*task.validation("decoder", block.ROWS).inputs)
+        model(*task.validation("decoder", measure.ROWS).inputs)
     before = torch.cat(entered, dim=1)
-    found = block.hidden("relu", init)
+    found = measure.hidden("relu", init)
     assert len(found.values) == before.numel()
     assert found.zero == pytest.approx((before <= 0).float().mean().item(), abs=1e-4)
     assert found.dead == pytest.approx((before <= 0).all(0).float().mean().item(), abs=2e-3)
@@ -170,7 +172,7 @@ def test_hidden_activations_are_zero_where_what_goes_in_is_not_positive(init):
 
 
 def test_gelu_leaves_small_negative_numbers_instead_of_zeros():
-    relu, gelu = block.hidden("relu", "xavier"), block.hidden("gelu", "xavier")
+    relu, gelu = measure.hidden("relu", "xavier"), measure.hidden("gelu", "xavier")
     assert gelu.zero < 0.01 and 0.4 < relu.zero < 0.6
     assert gelu.negative > 0.4
     assert -0.1701 < gelu.least < -0.16
@@ -178,16 +180,16 @@ def test_gelu_leaves_small_negative_numbers_instead_of_zeros():
 
 def test_the_curves_are_the_formulas():
     x = np.linspace(-5, 5, 41)
-    assert block.curve("relu", x) == pytest.approx(np.maximum(0, x))
+    assert measure.curve("relu", x) == pytest.approx(np.maximum(0, x))
     gelu = [v * 0.5 * (1 + math.erf(v / math.sqrt(2))) for v in x]
-    assert block.curve("gelu", x) == pytest.approx(gelu, abs=1e-12)
+    assert measure.curve("gelu", x) == pytest.approx(gelu, abs=1e-12)
 
 
 # --- figures --------------------------------------------------------------------------------
 
 
 def counts(length=32):
-    found = block.costs(block.model_config(64, 4, 2, 12, 32), length)
+    found = measure.costs(measure.model_config(64, 4, 2, 12, 32), length)
     return {p: c.parameters for p, c in found.items()}, {p: c.flops for p, c in found.items()}
 
 
@@ -209,10 +211,10 @@ def test_the_cost_picture_has_a_bar_for_each_part_on_both_sides():
 
 
 def test_the_length_picture_stacks_the_parts_and_marks_the_crossing():
-    config = block.model_config(64, 4, 2, 12, 16)
-    shares = block.flop_shares(config)
+    config = measure.model_config(64, 4, 2, 12, 16)
+    shares = measure.flop_shares(config)
     figure = length_picture(
-        block.FINE, shares, length=64, crossing=387.0, counted=shares["products"][8]
+        measure.FINE, shares, length=64, crossing=387.0, counted=shares["products"][8]
     )
     areas = [trace for trace in figure["data"] if "stackgroup" in trace]
     assert areas[0]["name"] == "attention: q·k and weights·v", "its edge is its share"
@@ -228,8 +230,8 @@ def test_the_length_picture_stacks_the_parts_and_marks_the_crossing():
     "crossing, said", [(61_440.0, "beyond this axis"), (5.0, "shorter than shown")]
 )
 def test_a_crossing_that_is_not_on_the_axis_is_said_and_not_drawn(crossing, said):
-    shares = block.flop_shares(block.model_config(64, 4, 2, 12, 16))
-    figure = length_picture(block.FINE, shares, length=64, crossing=crossing)
+    shares = measure.flop_shares(measure.model_config(64, 4, 2, 12, 16))
+    figure = length_picture(measure.FINE, shares, length=64, crossing=crossing)
     assert not [trace for trace in figure["data"] if trace["mode"] == "markers"]
     assert said in alt_text(figure)
 

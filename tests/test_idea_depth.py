@@ -16,7 +16,9 @@ from core.model import build_model
 from core.trace import Recorder
 from core.train import Trainer, cross_entropy
 from helpers import fine, opened, texts
-from playground.figures.depth import (
+from playground.figures.style import alt_text
+from playground.ideas.residuals import measure
+from playground.ideas.residuals.figures import (
     FLOOR,
     ROWS,
     WITH,
@@ -28,8 +30,6 @@ from playground.figures.depth import (
     skip_bars,
     wiring_picture,
 )
-from playground.figures.style import alt_text
-from playground.ideas import depth
 
 NORMS = ("post", "pre", "none")
 
@@ -39,10 +39,10 @@ NORMS = ("post", "pre", "none")
 
 def test_the_length_is_the_norm_also_where_squares_cannot_be_written():
     x = torch.randn(3, 4, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    assert depth.length(x) == pytest.approx(x.norm().item())
-    assert depth.length(x * 1e-200) == pytest.approx(x.norm().item() * 1e-200)
-    assert depth.length(x * 1e200) == pytest.approx(x.norm().item() * 1e200)
-    assert depth.length(torch.zeros(2, 2)) == 0
+    assert measure.length(x) == pytest.approx(x.norm().item())
+    assert measure.length(x * 1e-200) == pytest.approx(x.norm().item() * 1e-200)
+    assert measure.length(x * 1e200) == pytest.approx(x.norm().item() * 1e200)
+    assert measure.length(torch.zeros(2, 2)) == 0
 
 
 def test_places_are_apart_by_what_is_left_of_them_without_their_mean():
@@ -54,20 +54,20 @@ def test_places_are_apart_by_what_is_left_of_them_without_their_mean():
             mean = sum(values) / 3
             left += sum((value - mean) ** 2 for value in values)
             total += sum(value**2 for value in values)
-    assert depth.variation(x) == pytest.approx(math.sqrt(left / total))
+    assert measure.variation(x) == pytest.approx(math.sqrt(left / total))
     alike = x[:, :1].expand(-1, 3, -1)
-    assert depth.variation(alike) < 1e-12
-    assert depth.variation(torch.tensor([[[1.0, 2.0], [-1.0, -2.0]]])) == pytest.approx(1)
-    assert depth.variation(torch.zeros(1, 2, 2)) == 0
+    assert measure.variation(alike) < 1e-12
+    assert measure.variation(torch.tensor([[[1.0, 2.0], [-1.0, -2.0]]])) == pytest.approx(1)
+    assert measure.variation(torch.zeros(1, 2, 2)) == 0
 
 
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("residual", [True, False])
 def test_the_flow_is_what_a_model_of_that_wiring_does(residual, norm):
     """Each gradient once more, from a forward that begins at that place."""
-    found = depth.flow(3, residual, norm, "xavier")
-    model = build_model(depth.config(3, residual, norm, "xavier")).double()
-    batch = depth.TASK.validation("decoder", depth.ROWS)
+    found = measure.flow(3, residual, norm, "xavier")
+    model = build_model(measure.config(3, residual, norm, "xavier")).double()
+    batch = measure.TASK.validation("decoder", measure.ROWS)
     for level, name in enumerate(
         ("embed", "blocks.0.resid_post", "blocks.1.resid_post", "blocks.2.resid_post")
     ):
@@ -90,46 +90,46 @@ def test_the_flow_is_what_a_model_of_that_wiring_does(residual, norm):
 
 
 def test_with_one_block_the_gradient_is_followed_to_the_input():
-    found = depth.flow(1, True, "pre", "gpt2")
+    found = measure.flow(1, True, "pre", "gpt2")
     assert found.steps == 1
     assert found.factor == pytest.approx(found.gradient[0] / found.gradient[1])
 
 
 def test_without_norm_the_gradient_dies_without_residual_connections():
     """MEASURED: 8 layers, gpt2, no norm: some 1e-3 with, some 1e-20 and less without."""
-    on, off = (depth.flow(8, kind, "none", "gpt2") for kind in (True, False))
+    on, off = (measure.flow(8, kind, "none", "gpt2") for kind in (True, False))
     assert off.factor < 1e-15 < 0.5 < on.factor < 2
     assert off.values[0] < 1e-15 * on.values[0]
-    deep = depth.flow(32, False, "none", "gpt2")
+    deep = measure.flow(32, False, "none", "gpt2")
     assert 0 < deep.gradient[0] < 1e-100, "and still it is written down"
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_with_a_norm_it_is_not_the_gradient_that_is_lost_but_what_tells_places_apart(norm):
-    on, off = (depth.flow(8, kind, norm, "gpt2") for kind in (True, False))
+    on, off = (measure.flow(8, kind, norm, "gpt2") for kind in (True, False))
     assert 0.01 < off.factor < 100
     assert off.variation[-1] < 0.05 and on.variation[-1] > 0.5
-    shallow = depth.flow(2, False, norm, "gpt2")
+    shallow = measure.flow(2, False, norm, "gpt2")
     assert shallow.variation[-1] > 0.2, "two blocks hardly matter"
 
 
 def test_the_sweep_holds_every_depth_of_every_wiring():
-    swept = depth.sweep("gpt2", ("pre", "none"))
+    swept = measure.sweep("gpt2", ("pre", "none"))
     assert set(swept) == {(kind, norm) for kind in (True, False) for norm in ("pre", "none")}
     for (residual, norm), row in swept.items():
-        assert [len(flow.values) for flow in row] == list(depth.DEPTHS)
-        assert row[1] is depth.flow(2, residual, norm, "gpt2")
+        assert [len(flow.values) for flow in row] == list(measure.DEPTHS)
+        assert row[1] is measure.flow(2, residual, norm, "gpt2")
 
 
 def test_measuring_leaves_the_random_state_of_the_process_alone(global_random_state_untouched):
-    depth.flow.__wrapped__(1, True, "post", "torch")
+    measure.flow.__wrapped__(1, True, "post", "torch")
 
 
 # --- LayerNorm --------------------------------------------------------------------------------
 
 
 def test_the_arithmetic_of_layer_norm_by_hand():
-    done = depth.layer_norm([2, 4, 4, 4, 5, 5, 7, 9], gain=2, shift=-1)
+    done = measure.layer_norm([2, 4, 4, 4, 5, 5, 7, 9], gain=2, shift=-1)
     assert (done.mean, done.variance, done.eps) == (5, 4, 1e-5)
     assert done.centred == (-3, -1, -1, -1, 0, 0, 2, 4)
     np.testing.assert_allclose(done.scaled, np.array(done.centred) / 2, rtol=2e-6)
@@ -141,22 +141,22 @@ def test_the_arithmetic_of_layer_norm_by_hand():
 def test_it_agrees_with_pytorch_whatever_the_size(times):
     values = [times * v for v in (0.3, -1.2, 4.0, 0.0, 2.2, -0.7, 9.1, 1.0)]
     theirs = nn.functional.layer_norm(torch.tensor(values, dtype=torch.float64), (8,)) * 2 + 1
-    np.testing.assert_allclose(depth.layer_norm(values, 2, 1).out, theirs.numpy(), atol=1e-9)
-    assert depth.layer_norm(values, 2, 1).off < 1e-9
+    np.testing.assert_allclose(measure.layer_norm(values, 2, 1).out, theirs.numpy(), atol=1e-9)
+    assert measure.layer_norm(values, 2, 1).off < 1e-9
 
 
 def test_equal_numbers_become_the_shift():
-    done = depth.layer_norm([3.0] * 8, gain=2, shift=-1)
+    done = measure.layer_norm([3.0] * 8, gain=2, shift=-1)
     assert done.variance == 0 and done.out == (-1,) * 8
 
 
 @pytest.mark.parametrize("text", ["1 2 3 4 5 6 7 8", "1,2,3,4,5,6,7,8", " 1, 2 3\t4  5 6 7 8 "])
 def test_numbers_are_read_with_spaces_or_commas(text):
-    assert depth.numbers(text) == (1, 2, 3, 4, 5, 6, 7, 8)
+    assert measure.numbers(text) == (1, 2, 3, 4, 5, 6, 7, 8)
 
 
 def test_a_minus_sign_may_be_a_real_one():
-    assert depth.numbers("−1 -2 0 0 0 0 0 0.5")[:2] == (-1, -2)
+    assert measure.numbers("−1 -2 0 0 0 0 0 0.5")[:2] == (-1, -2)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_a_minus_sign_may_be_a_real_one():
 )
 def test_what_is_no_token_is_explained(text, said):
     with pytest.raises(ValueError, match=re.escape(said)) as caught:
-        depth.numbers(text)
+        measure.numbers(text)
     assert len(str(caught.value)) < 150
 
 
@@ -183,26 +183,26 @@ def test_what_is_no_token_is_explained(text, said):
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_a_model_without_a_block_is_the_model_that_never_had_it(norm):
-    trainer = Trainer(depth.config(3, True, norm, "xavier"), depth.TASK, TrainConfig())
-    model, batch = trainer.model, depth.TASK.validation("decoder", 8)
+    trainer = Trainer(measure.config(3, True, norm, "xavier"), measure.TASK, TrainConfig())
+    model, batch = trainer.model, measure.TASK.validation("decoder", 8)
     whole = trainer.evaluate(batch).loss
     for left_out in range(3):
         shorter = copy.copy(model)
         shorter._modules = dict(model._modules)
         shorter.blocks = nn.ModuleList(b for i, b in enumerate(model.blocks) if i != left_out)
-        found, trainer.model = depth.loss_without(trainer, batch, left_out), shorter
+        found, trainer.model = measure.loss_without(trainer, batch, left_out), shorter
         expected, trainer.model = trainer.evaluate(batch).loss, model
         assert found == pytest.approx(expected)
         assert expected != pytest.approx(whole)
 
 
 def test_each_block_of_a_checkpoint_is_left_out_in_turn():
-    trainer = Trainer(depth.config(2, True, "pre", "xavier"), depth.TASK, TrainConfig(steps=5))
+    trainer = Trainer(measure.config(2, True, "pre", "xavier"), measure.TASK, TrainConfig(steps=5))
     trainer.step()
-    skipped = depth.skip_each(trainer)
+    skipped = measure.skip_each(trainer)
     assert skipped.whole == pytest.approx(trainer.evaluate().loss, rel=1e-5)
-    batch = depth.TASK.validation("decoder")
-    expected = [depth.loss_without(trainer, batch, block) for block in range(2)]
+    batch = measure.TASK.validation("decoder")
+    expected = [measure.loss_without(trainer, batch, block) for block in range(2)]
     assert skipped.without == pytest.approx(expected, rel=1e-5)
 
 
@@ -253,13 +253,13 @@ def test_every_arrow_of_the_wiring_leads_upwards_or_into_an_addition(residual):
 
 
 def flows(norm: str = "none", n_layers: int = 8):
-    return {kind: depth.flow(n_layers, kind, norm, "gpt2").gradient for kind in (True, False)}
+    return {kind: measure.flow(n_layers, kind, norm, "gpt2").gradient for kind in (True, False)}
 
 
 @pytest.mark.parametrize("residual", [True, False])
 def test_the_chosen_wiring_stands_in_front_and_the_other_one_behind(residual):
     lines = flows()
-    figure = depth_picture({"gradient": lines}, residual=residual, smallest=depth.SMALLEST)
+    figure = depth_picture({"gradient": lines}, residual=residual, smallest=measure.SMALLEST)
     go.Figure(figure)
     behind, front = [trace for trace in figure["data"] if trace.get("name")]
     assert front["mode"] == "lines+markers" and behind["mode"] == "lines"
@@ -273,8 +273,8 @@ def test_the_chosen_wiring_stands_in_front_and_the_other_one_behind(residual):
 
 
 def test_the_end_of_float32_is_drawn_where_numbers_get_there():
-    marked = depth_picture({"g": flows("none", 16)}, residual=True, smallest=depth.SMALLEST)
-    plain = depth_picture({"g": flows("pre")}, residual=True, smallest=depth.SMALLEST)
+    marked = depth_picture({"g": flows("none", 16)}, residual=True, smallest=measure.SMALLEST)
+    plain = depth_picture({"g": flows("pre")}, residual=True, smallest=measure.SMALLEST)
     said = [note["text"] for note in marked["layout"]["annotations"]]
     assert "below: 0 in float32" in said and len(marked["data"]) == 3
     assert len(plain["data"]) == 2
@@ -282,18 +282,18 @@ def test_the_end_of_float32_is_drawn_where_numbers_get_there():
 
 def test_a_number_that_no_logarithm_has_is_a_gap():
     lines = {True: (1.0, 1.0), False: (0.0, 1.0)}
-    figure = depth_picture({"g": lines}, residual=False, smallest=depth.SMALLEST)
+    figure = depth_picture({"g": lines}, residual=False, smallest=measure.SMALLEST)
     assert np.isnan(figure["data"][-1]["y"][0]) and figure["data"][-1]["y"][1] == 1
 
 
 def test_the_sweep_draws_a_line_for_each_wiring_and_rings_the_chosen_one():
-    swept = depth.sweep("gpt2", NORMS)
+    swept = measure.sweep("gpt2", NORMS)
     lines = {key: [flow.values[0] for flow in row] for key, row in swept.items()}
     figure = depth_sweep(
-        depth.DEPTHS,
+        measure.DEPTHS,
         {"W_v": lines, "again": lines},
         chosen=(4, False, "pre"),
-        smallest=depth.SMALLEST,
+        smallest=measure.SMALLEST,
     )
     go.Figure(figure)
     drawn = [t for t in figure["data"] if t.get("name") == "without, pre norm"]
@@ -305,7 +305,7 @@ def test_the_sweep_draws_a_line_for_each_wiring_and_rings_the_chosen_one():
 
 
 def test_the_bars_of_layer_norm_carry_their_numbers_and_all_of_them_fit():
-    done = depth.layer_norm([2, 4, 4, 4, 5, 5, 7, 9], gain=2, shift=-1)
+    done = measure.layer_norm([2, 4, 4, 4, 5, 5, 7, 9], gain=2, shift=-1)
     steps = [("x", done.values), ("c", done.centred), ("s", done.scaled), ("o", done.out)]
     figure = norm_picture(steps)
     go.Figure(figure)
@@ -354,7 +354,7 @@ def page(**query: str):
     test = opened()
     for key, value in query.items():
         test.query_params[key] = value
-    return fine(test.switch_page("app_pages/depth.py").run())
+    return fine(test.switch_page("ideas/residuals/page.py").run())
 
 
 def test_the_page_says_what_is_lost_and_the_formula_follows_the_wiring():

@@ -10,9 +10,9 @@ import torch
 from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
 from core.train import Trainer
-from playground.figures.heads import diversity_chart, head_table, split_picture
 from playground.figures.style import WEIGHTS_SCALE, alt_text, run_colour
-from playground.ideas import heads
+from playground.ideas.heads import measure
+from playground.ideas.heads.figures import diversity_chart, head_table, split_picture
 
 CAUSAL = np.tril(np.ones((6, 6), dtype=bool))
 ALL = np.ones((6, 6), dtype=bool)
@@ -44,10 +44,10 @@ def random_weights(n_heads: int, seen: np.ndarray, seed: int = 0) -> np.ndarray:
 @pytest.mark.parametrize("n_heads", [1, 2, 8])
 @pytest.mark.parametrize("init", ["xavier", "torch"])
 def test_the_query_of_each_head_is_its_rows_of_the_one_matrix_times_x(n_heads, init):
-    found = heads.split(*config(n_heads=n_heads, init=init))
+    found = measure.split(*config(n_heads=n_heads, init=init))
     assert found.w_q.shape == (16, 16) and found.q.shape == (n_heads, 16 // n_heads)
     for head in range(n_heads):
-        own = found.w_q[heads.rows_of(head, found.d_head)]
+        own = found.w_q[measure.rows_of(head, found.d_head)]
         expected = [
             sum(float(w) * float(x) for w, x in zip(row, found.x, strict=True)) for row in own
         ]
@@ -55,12 +55,12 @@ def test_the_query_of_each_head_is_its_rows_of_the_one_matrix_times_x(n_heads, i
 
 
 def test_the_rows_of_all_heads_are_the_whole_matrix_once():
-    rows = [i for head in range(4) for i in range(16)[heads.rows_of(head, 4)]]
+    rows = [i for head in range(4) for i in range(16)[measure.rows_of(head, 4)]]
     assert rows == list(range(16))
 
 
 def test_the_matrix_and_what_it_reads_stay_the_same_however_they_are_split():
-    one, many = (heads.split(*config(n_heads=h)) for h in (1, 8))
+    one, many = (measure.split(*config(n_heads=h)) for h in (1, 8))
     assert np.array_equal(one.w_q, many.w_q) and np.array_equal(one.x, many.x)
     assert np.allclose(one.q.flatten(), many.q.flatten(), atol=1e-6)
 
@@ -86,24 +86,24 @@ def test_the_divergence_is_the_mean_over_pairs_and_rows_with_a_choice(seen):
         for a, b in ((0, 1), (0, 2), (1, 2))
         for row in rows
     ]
-    assert heads.divergence(weights, seen) == pytest.approx(sum(values) / len(values))
+    assert measure.divergence(weights, seen) == pytest.approx(sum(values) / len(values))
 
 
 def test_equal_heads_do_not_diverge_and_heads_that_share_nothing_do_by_ln_2():
     head = random_weights(1, ALL)[0]
-    assert heads.divergence(np.stack([head, head]), ALL) == pytest.approx(0, abs=1e-12)
+    assert measure.divergence(np.stack([head, head]), ALL) == pytest.approx(0, abs=1e-12)
     apart = np.stack([looking_at([0] * 6), looking_at([5] * 6), looking_at([2] * 6)])
-    assert heads.divergence(apart, ALL) == pytest.approx(math.log(2))
+    assert measure.divergence(apart, ALL) == pytest.approx(math.log(2))
 
 
 def test_a_row_without_a_choice_says_nothing_and_one_head_has_no_other():
     two = np.stack([looking_at([0, 0, 0, 0, 0, 0]), looking_at([0, 1, 2, 3, 4, 5])])
-    assert heads.divergence(two, CAUSAL) == pytest.approx(math.log(2))  # row 0 is left out
-    assert math.isnan(heads.divergence(two[:1], CAUSAL))
+    assert measure.divergence(two, CAUSAL) == pytest.approx(math.log(2))  # row 0 is left out
+    assert math.isnan(measure.divergence(two[:1], CAUSAL))
 
 
 def test_the_diversity_of_a_frame_has_one_share_for_each_layer():
-    found = heads.diversity(heads.first_look(*config(n_layers=3)))
+    found = measure.diversity(measure.first_look(*config(n_layers=3)))
     assert len(found) == 3 and all(0 < share < 1 for share in found)
 
 
@@ -125,23 +125,23 @@ DONE = {
 
 @pytest.mark.parametrize("job", DONE)
 def test_a_head_that_does_one_job_gets_all_of_its_score_and_its_name(job):
-    found = heads.jobs(looking_at(DONE[job])[None], CAUSAL, TOKENS, ANSWERS)
+    found = measure.jobs(looking_at(DONE[job])[None], CAUSAL, TOKENS, ANSWERS)
     assert found.names == tuple(DONE)
     assert found.measured[0, found.names.index(job)] == pytest.approx(1)
     assert found.best(0) == (job, pytest.approx(1))
 
 
 def test_an_even_look_scores_what_the_even_line_says_and_has_no_name():
-    found = heads.jobs(looking_at([None] * 6)[None], CAUSAL, TOKENS, ANSWERS)
+    found = measure.jobs(looking_at([None] * 6)[None], CAUSAL, TOKENS, ANSWERS)
     assert found.measured[0] == pytest.approx(found.uniform)
-    assert found.best(0)[0] == heads.NO_PATTERN
+    assert found.best(0)[0] == measure.NO_PATTERN
     by_hand = np.mean([1 / (query + 1) for query in range(1, 6)])  # query 0 has no choice
     assert found.uniform[found.names.index("itself")] == pytest.approx(by_hand)
 
 
 def test_the_scores_are_means_over_the_queries_that_have_such_a_key():
     weights = random_weights(2, CAUSAL)
-    found = heads.jobs(weights, CAUSAL, TOKENS, ANSWERS)
+    found = measure.jobs(weights, CAUSAL, TOKENS, ANSWERS)
     for head in range(2):
         same = [
             sum(weights[head, q, k] for k in range(q) if TOKENS[k] == TOKENS[q])
@@ -161,11 +161,11 @@ def test_the_scores_are_means_over_the_queries_that_have_such_a_key():
 
 
 def test_a_job_that_nobody_can_do_here_and_one_that_looks_like_another_are_left_out():
-    found = heads.jobs(random_weights(1, CAUSAL)[:, :, :], CAUSAL, list("abcdef"), {})
+    found = measure.jobs(random_weights(1, CAUSAL)[:, :, :], CAUSAL, list("abcdef"), {})
     assert found.names == ("itself", "the token before", "the first token")
     # recall: the value that followed the asked key is the answer.
-    frame = heads.first_look(*config("recall", n_layers=1))
-    (found,) = heads.jobs_of(frame)
+    frame = measure.first_look(*config("recall", n_layers=1))
+    (found,) = measure.jobs_of(frame)
     assert "what followed the same symbol" in found.names
     assert "the symbol to answer" not in found.names
 
@@ -184,8 +184,8 @@ def trainer() -> Trainer:
 
 def test_a_head_without_output_weights_is_a_head_that_is_off(trainer):
     """z = 0 does what zero columns of W_o do: the same loss, by another way."""
-    found = heads.ablation(trainer)
-    batch = trainer.task.validation("decoder", heads.ROWS)
+    found = measure.ablation(trainer)
+    batch = trainer.task.validation("decoder", measure.ROWS)
     assert found.loss == pytest.approx(trainer.evaluate(batch).loss, rel=1e-5)
     assert found.rise.shape == (2, 2) and found.step == 15
     for layer in range(2):
@@ -193,7 +193,7 @@ def test_a_head_without_output_weights_is_a_head_that_is_off(trainer):
             weight = trainer.model.blocks[layer].attention.out.weight
             kept = weight.detach().clone()
             with torch.no_grad():
-                weight[:, heads.rows_of(head, 8)] = 0
+                weight[:, measure.rows_of(head, 8)] = 0
                 without = trainer.evaluate(batch).loss
                 weight.copy_(kept)
             assert found.rise[layer, head] == pytest.approx(without - found.loss, abs=1e-5)
@@ -203,7 +203,7 @@ def test_a_head_without_output_weights_is_a_head_that_is_off(trainer):
 def test_looking_without_a_head_leaves_the_model_as_it_was(trainer):
     batch = trainer.task.validation("decoder", 8)
     before = trainer.evaluate(batch)
-    heads.ablation(trainer)
+    measure.ablation(trainer)
     assert trainer.evaluate(batch) == before
 
 

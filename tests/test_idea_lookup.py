@@ -17,7 +17,8 @@ from core.tasks import TASKS
 from core.train import Trainer
 from helpers import find, fine, opened, texts
 from playground.figures import style
-from playground.figures.lookup import (
+from playground.figures.style import LAPTOP, Sizes, alt_text, sizes
+from playground.ideas.attention.figures import (
     Bars,
     dictionary_picture,
     found_picture,
@@ -28,8 +29,7 @@ from playground.figures.lookup import (
     vectors_picture,
     weight_colour,
 )
-from playground.figures.style import LAPTOP, Sizes, alt_text, sizes
-from playground.ideas.lookup import (
+from playground.ideas.attention.measure import (
     LONGEST_WORD,
     MOST_WORDS,
     Meeting,

@@ -11,7 +11,9 @@ from core.config import ModelConfig, TrainConfig
 from core.positions import POSITIONS, alibi_slopes
 from core.tasks import Batch
 from core.train import Trainer
-from playground.figures.order import (
+from playground.figures.style import SCORES_SCALE, alt_text, run_colour
+from playground.ideas.positions import measure
+from playground.ideas.positions.figures import (
     LEAST,
     Line,
     beyond_chart,
@@ -20,18 +22,16 @@ from playground.figures.order import (
     order_picture,
     shuffle_picture,
 )
-from playground.figures.style import SCORES_SCALE, alt_text, run_colour
-from playground.ideas import order
 
 KINDS = list(POSITIONS)
-SWAP, BACKWARDS = order.ORDERS["dog ↔ man"], order.ORDERS["backwards"]
+SWAP, BACKWARDS = measure.ORDERS["dog ↔ man"], measure.ORDERS["backwards"]
 
 
 # --- what a scheme tells ------------------------------------------------------------------------
 
 
 def test_the_sinusoidal_table_is_the_papers():
-    table = order.effect("sinusoidal", 16, 4, 32).table
+    table = measure.effect("sinusoidal", 16, 4, 32).table
     assert table.shape == (32, 16)
     for p in (0, 1, 31):
         for i in range(8):
@@ -42,7 +42,7 @@ def test_the_sinusoidal_table_is_the_papers():
 
 
 def test_rotary_turns_the_vector_1_0_of_each_pair_by_its_own_angle():
-    table = order.effect("rotary", 32, 4, 16).table
+    table = measure.effect("rotary", 32, 4, 16).table
     assert table.shape == (16, 8)
     for p in (0, 1, 15):
         for i in range(4):
@@ -53,35 +53,35 @@ def test_rotary_turns_the_vector_1_0_of_each_pair_by_its_own_angle():
 
 
 def test_the_learned_table_is_the_models_own_and_nothing_is_nothing():
-    table = order.effect("learned", 64, 4, 128).table
+    table = measure.effect("learned", 64, 4, 128).table
     assert table.std() == pytest.approx(0.02, rel=0.05)
-    assert not order.effect("none", 64, 4, 128).table.any()
+    assert not measure.effect("none", 64, 4, 128).table.any()
 
 
 @pytest.mark.parametrize("n_heads", [1, 4, 8])
 def test_alibi_takes_a_slope_for_each_step_and_the_others_leave_the_scores(n_heads):
-    bias = order.effect("alibi", 16, n_heads, 8).bias
+    bias = measure.effect("alibi", 16, n_heads, 8).bias
     for head, slope in enumerate(alibi_slopes(n_heads)):
         expected = [[-slope * abs(i - j) for j in range(8)] for i in range(8)]
         assert bias[head].tolist() == expected
     for kind in set(KINDS) - {"alibi"}:
-        assert not order.effect(kind, 16, n_heads, 8).bias.any()
+        assert not measure.effect(kind, 16, n_heads, 8).bias.any()
 
 
 @pytest.mark.parametrize("kind", ["sinusoidal", "rotary"])
 def test_a_wavelength_is_where_its_pair_is_back_again(kind):
     """Read off the first step of the real table."""
-    table = order.effect(kind, 16, 1, 16).table
+    table = measure.effect(kind, 16, 1, 16).table
     sines, cosines = (0, 1) if kind == "sinusoidal" else (1, 0)
-    for i, wave in enumerate(order.wavelengths(16)):
+    for i, wave in enumerate(measure.wavelengths(16)):
         angle = math.atan2(table[1, 2 * i + sines], table[1, 2 * i + cosines])
         assert wave == pytest.approx(2 * math.pi / angle, rel=1e-5)
-    assert order.wavelengths(16)[0] == pytest.approx(2 * math.pi)
-    assert len(order.wavelengths(5)) == 3
+    assert measure.wavelengths(16)[0] == pytest.approx(2 * math.pi)
+    assert len(measure.wavelengths(5)) == 3
 
 
 def test_the_likeness_of_sinusoids_is_the_mean_cosine_wherever_they_stand():
-    found = order.similarity("sinusoidal", 32, 4, 24)
+    found = measure.similarity("sinusoidal", 32, 4, 24)
     for distance in range(24):
         expected = np.mean([math.cos(distance / 10_000 ** (2 * i / 32)) for i in range(16)])
         assert found.mean[distance] == pytest.approx(expected, abs=1e-5)
@@ -90,12 +90,12 @@ def test_the_likeness_of_sinusoids_is_the_mean_cosine_wherever_they_stand():
 
 
 def test_turned_queries_and_keys_feel_their_distance_only():
-    found = order.similarity("rotary", 32, 4, 24)
+    found = measure.similarity("rotary", 32, 4, 24)
     assert found.mean[0] == pytest.approx(1)
     assert found.drift < 1e-5
     # The same random queries, each pair turned by hand: a pair's share times cos of its angle.
     q = torch.randn(
-        order.QUERIES, 1, 1, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64
+        measure.QUERIES, 1, 1, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64
     )
     shares = q.view(-1, 4, 2).square().sum(-1)
     shares = shares / shares.sum(-1, keepdim=True)
@@ -110,7 +110,7 @@ def test_turned_queries_and_keys_feel_their_distance_only():
 
 
 def test_an_untrained_learned_table_knows_no_distance():
-    found = order.similarity("learned", 128, 4, 64)
+    found = measure.similarity("learned", 128, 4, 64)
     assert found.mean[0] == pytest.approx(1)
     assert np.abs(found.mean[1:32]).max() < 0.1 < found.drift
 
@@ -118,9 +118,9 @@ def test_an_untrained_learned_table_knows_no_distance():
 # --- a shuffle ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("wish", order.ORDERS)
+@pytest.mark.parametrize("wish", measure.ORDERS)
 def test_without_positions_and_mask_the_outputs_move_along_with_the_words(wish):
-    found = order.shuffled("none", "none", order.ORDERS[wish])
+    found = measure.shuffled("none", "none", measure.ORDERS[wish])
     assert found.difference < 1e-12 and found.of_mean < 1e-12
     assert found.in_place > 0.1, "equivariant, not invariant"
     assert found.before[0] == pytest.approx(found.before[3], abs=1e-12), "both are `the`"
@@ -128,32 +128,34 @@ def test_without_positions_and_mask_the_outputs_move_along_with_the_words(wish):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_causal_mask_alone_leaks_the_order(kind):
-    assert order.shuffled(kind, "causal", SWAP).difference > 0.01
+    assert measure.shuffled(kind, "causal", SWAP).difference > 0.01
 
 
 @pytest.mark.parametrize("kind", ["sinusoidal", "learned", "rotary", "alibi"])
 def test_positions_tell_the_orders_apart_without_a_mask(kind):
-    assert order.shuffled(kind, "none", SWAP).difference > 0.01
+    assert measure.shuffled(kind, "none", SWAP).difference > 0.01
 
 
 def test_alibi_without_a_mask_cannot_tell_a_text_from_the_same_backwards():
-    assert order.shuffled("alibi", "none", BACKWARDS).difference < 1e-12
-    assert order.shuffled("rotary", "none", BACKWARDS).difference > 0.01
+    assert measure.shuffled("alibi", "none", BACKWARDS).difference < 1e-12
+    assert measure.shuffled("rotary", "none", BACKWARDS).difference > 0.01
 
 
 def test_each_output_goes_back_to_its_own_word():
     """Under a causal mask the first word sees itself alone: its output is its own."""
-    found = order.shuffled("none", "causal", SWAP)
+    found = measure.shuffled("none", "causal", SWAP)
     assert found.after[0] == pytest.approx(found.before[0], abs=1e-12)
     assert found.difference == np.abs(found.after - found.before).max()
-    assert all(sorted(places) == list(range(len(order.WORDS))) for places in order.ORDERS.values())
+    assert all(
+        sorted(places) == list(range(len(measure.WORDS))) for places in measure.ORDERS.values()
+    )
 
 
 # --- longer texts -------------------------------------------------------------------------------
 
 
 def trainer(kind: str, length: int = 8, steps: int = 0) -> Trainer:
-    task = order.task(length)
+    task = measure.task(length)
     config = ModelConfig.for_task(task, position=kind, d_model=16, n_heads=2, n_layers=1)
     trainer = Trainer(config, task, TrainConfig(steps=max(steps, 1), batch_size=4))
     for _ in range(steps):
@@ -164,9 +166,9 @@ def trainer(kind: str, length: int = 8, steps: int = 0) -> Trainer:
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_position_is_scored_alone_as_far_as_the_model_has_positions(kind):
     model = trainer(kind)
-    found = order.beyond(model)
+    found = measure.beyond(model)
     assert (found.trained, found.tested) == (8, 32)
-    batch = order.long_texts(32)
+    batch = measure.long_texts(32)
     reach = 8 if kind == "learned" else 32
     assert found.loss.shape == found.right.shape == (reach,)
     with torch.no_grad():
@@ -183,17 +185,17 @@ def test_each_position_is_scored_alone_as_far_as_the_model_has_positions(kind):
 
 
 def test_within_the_trained_length_the_test_is_the_runs_own_task():
-    model, batch = trainer("rotary"), order.long_texts(32)
+    model, batch = trainer("rotary"), measure.long_texts(32)
     same = Batch((batch.inputs[0][:, :8],), batch.targets[:, :8])
-    found = order.beyond(model)
+    found = measure.beyond(model)
     assert found.within(found.loss) == pytest.approx(model.evaluate(same).loss, rel=1e-5)
 
 
 def test_learned_positions_refuse_in_words_and_the_others_go_on():
-    refusals = {kind: order.beyond(trainer(kind)).refused for kind in KINDS}
+    refusals = {kind: measure.beyond(trainer(kind)).refused for kind in KINDS}
     assert "length 32 is longer than max_len=8" in refusals.pop("learned")
     assert set(refusals.values()) == {""}
-    found = order.beyond(trainer("learned"))
+    found = measure.beyond(trainer("learned"))
     assert math.isnan(found.beyond(found.loss)) and math.isfinite(found.within(found.loss))
 
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from core.attention import SCALES
-from playground.figures.scaling import BINS, MOST_BARS, scale_sweep, score_picture
 from playground.figures.style import alt_text
-from playground.ideas.scaling import (
+from playground.ideas.scaling.figures import BINS, MOST_BARS, scale_sweep, score_picture
+from playground.ideas.scaling.measure import (
     MAX_WIDTH,
     queries_and_keys,
     scores,

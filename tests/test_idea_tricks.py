@@ -16,7 +16,8 @@ from core.trace import Recorder
 from core.train import Trainer, cross_entropy
 from helpers import opened
 from playground.figures.style import alt_text
-from playground.figures.tricks import (
+from playground.ideas.training_tricks import measure
+from playground.ideas.training_tricks.figures import (
     REACH,
     clip_picture,
     norm_history,
@@ -25,7 +26,6 @@ from playground.figures.tricks import (
     time_picture,
     tying_picture,
 )
-from playground.ideas import tricks
 
 PRECISIONS = ("fp32", "bf16", "fp16")
 
@@ -39,7 +39,7 @@ def test_the_schedule_is_the_one_that_a_run_takes(warmup, decay):
     config = TrainConfig(steps=25, warmup=warmup, schedule=decay, lr=0.01)
     model = ModelConfig.for_task(task, d_model=4, n_heads=1, n_layers=1)
     taken = [step.lr for step in Trainer(model, task, config)]
-    assert tricks.schedule(config) == taken
+    assert measure.schedule(config) == taken
     assert taken[warmup] == pytest.approx(0.01)
     assert taken[0] == pytest.approx(0.01 / (warmup + 1))
     if decay == "cosine":
@@ -54,18 +54,18 @@ def test_the_schedule_is_the_one_that_a_run_takes(warmup, decay):
 @pytest.mark.parametrize("norm", ["none", "post"])
 @pytest.mark.parametrize("clip", [0.3, 10.0])
 def test_the_factor_is_what_the_trainer_does_to_a_gradient(norm, clip):
-    found = tricks.first_gradients(norm, clip)
-    assert len(found.before) == tricks.BATCHES
+    found = measure.first_gradients(norm, clip)
+    assert len(found.before) == measure.BATCHES
     for before, after in zip(found.before, found.after, strict=True):
-        assert after == pytest.approx(before * tricks.clip_factor(before, clip), rel=1e-4)
+        assert after == pytest.approx(before * measure.clip_factor(before, clip), rel=1e-4)
 
 
 def test_the_model_does_not_move_while_its_gradients_are_looked_at():
     """The norms are those of fresh models on the same batches, by autograd."""
-    task, config = tricks.clipping_model("none")
+    task, config = measure.clipping_model("none")
     drawn = torch.Generator().manual_seed(0)
     model = build_model(config)
-    for before in tricks.first_gradients("none", 1.0).before:
+    for before in measure.first_gradients("none", 1.0).before:
         batch = task.batch("decoder", 32, drawn)
         loss = cross_entropy(model(*batch.inputs), batch.targets)
         gradients = torch.autograd.grad(loss, list(model.parameters()))
@@ -74,7 +74,7 @@ def test_the_model_does_not_move_while_its_gradients_are_looked_at():
 
 
 def test_without_layer_norm_the_first_gradients_are_longer():
-    without, with_ = (tricks.first_gradients(norm, 1.0).before for norm in ("none", "post"))
+    without, with_ = (measure.first_gradients(norm, 1.0).before for norm in ("none", "post"))
     assert min(without) > 2 * max(with_) and min(with_) > 1
 
 
@@ -83,16 +83,16 @@ def test_without_layer_norm_the_first_gradients_are_longer():
     [(4.0, 1.0, 0.25), (1.0, 1.0, 1.0), (0.5, 1.0, 1.0), (0.0, 1.0, 1.0), (math.inf, 1.0, 0.0)],
 )
 def test_a_short_gradient_is_left_alone(norm, clip, factor):
-    assert tricks.clip_factor(norm, clip) == factor
+    assert measure.clip_factor(norm, clip) == factor
 
 
 def test_the_share_of_clipped_steps_counts_those_above_the_threshold():
-    assert tricks.share_clipped(np.array([0.5, 1.0, 1.5, np.inf]), 1.0) == 0.5
-    assert tricks.share_clipped(np.array([]), 1.0) == 0
+    assert measure.share_clipped(np.array([0.5, 1.0, 1.5, np.inf]), 1.0) == 0.5
+    assert measure.share_clipped(np.array([]), 1.0) == 0
 
 
 def test_clipping_saves_plain_descent_at_a_rate_that_is_too_high_without():
-    task, model = tricks.clipping_model("none")
+    task, model = measure.clipping_model("none")
     config = TrainConfig(optimizer="sgd", lr=0.1, clip=None, steps=40)
     losses = {}
     for clip in (None, 1.0):
@@ -112,7 +112,7 @@ def test_clipping_saves_plain_descent_at_a_rate_that_is_too_high_without():
 @pytest.mark.parametrize("d_model, vocabulary", [(32, 12), (64, 1000)])
 def test_one_table_saves_one_table_in_the_real_model(d_model, vocabulary):
     config = ModelConfig(d_model=d_model, n_heads=1, vocab_size=vocabulary)
-    two, one = tricks.tables(config)
+    two, one = measure.tables(config)
     for parts, tied in ((two, False), (one, True)):
         model = build_model(replace(config, tie_embeddings=tied))
         assert sum(parts.values()) == sum(p.numel() for p in model.parameters())
@@ -126,7 +126,7 @@ def test_one_table_saves_one_table_in_the_real_model(d_model, vocabulary):
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_a_number_type_ends_where_it_is_said_to_end(precision):
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
-    found = tricks.number_format(precision)
+    found = measure.number_format(precision)
 
     def stored(x: float) -> float:
         return torch.tensor(x, dtype=torch.float64).to(dtype).item()
@@ -141,15 +141,15 @@ def test_a_number_type_ends_where_it_is_said_to_end(precision):
 @pytest.mark.parametrize("scale", [1.0, 256.0])
 def test_the_gradients_are_those_of_autograd(scale):
     """Of the scaled loss, by every tensor of the trace: the sample has the same spread."""
-    task, config = tricks.precision_model(32)
+    task, config = measure.precision_model(32)
     model, trace = build_model(config), Recorder()
-    batch = task.batch("decoder", tricks.EXAMPLES, torch.Generator().manual_seed(0))
+    batch = task.batch("decoder", measure.EXAMPLES, torch.Generator().manual_seed(0))
     loss = scale * cross_entropy(model(*batch.inputs, trace=trace), batch.targets)
     once = list({id(x): x for x in trace.seen.values()}.values())
     every = torch.cat([g.flatten() for g in torch.autograd.grad(loss, once)])
     every = every[every != 0].abs().log10().numpy()
-    found = tricks.gradients(32, scale)
-    assert len(found.exponents) == tricks.SAMPLE
+    found = measure.gradients(32, scale)
+    assert len(found.exponents) == measure.SAMPLE
     shares = [0.01, 0.25, 0.5, 0.75, 0.99]
     assert np.quantile(found.exponents, shares) == pytest.approx(
         np.quantile(every, shares), abs=0.05
@@ -159,9 +159,9 @@ def test_the_gradients_are_those_of_autograd(scale):
 
 @pytest.mark.parametrize("scale", [1.0, 2.0**24])
 def test_what_a_number_type_loses_follows_from_where_it_ends(scale):
-    found = tricks.gradients(32, scale)
+    found = measure.gradients(32, scale)
     sizes = 10 ** found.exponents.astype(np.float64)
-    half = tricks.number_format("fp16")
+    half = measure.number_format("fp16")
     assert found.lost["fp16"] == pytest.approx((sizes < half.smallest / 2).mean(), abs=1e-3)
     assert found.overflown["fp16"] == pytest.approx((sizes > half.largest).mean(), abs=1e-3)
     small = (sizes > half.smallest / 2) & (sizes < half.normal)
@@ -170,21 +170,21 @@ def test_what_a_number_type_loses_follows_from_where_it_ends(scale):
 
 
 def test_a_loss_scale_trades_numbers_that_vanish_for_numbers_that_overflow():
-    low, high = tricks.gradients(32, 1.0), tricks.gradients(32, 2.0**24)
+    low, high = measure.gradients(32, 1.0), measure.gradients(32, 2.0**24)
     assert low.lost["fp16"] > 0 == low.overflown["fp16"]
     assert high.lost["fp16"] == 0 < high.overflown["fp16"]
 
 
 def test_a_race_times_every_precision_equally_often(monkeypatch):
     """The clock is the test's; it is asked once the rounds that there are at least are over."""
-    monkeypatch.setattr(tricks, "WARM_UP", 1)
+    monkeypatch.setattr(measure, "WARM_UP", 1)
     device = choose_device("cpu")
     ticks = iter(range(100))
-    found = tricks.race(32, device, seconds=5, clock=lambda: next(ticks))
+    found = measure.race(32, device, seconds=5, clock=lambda: next(ticks))
     assert list(found) == device.precisions
-    assert {timing.steps for timing in found.values()} == {tricks.LEAST_ROUNDS + 4}
+    assert {timing.steps for timing in found.values()} == {measure.LEAST_ROUNDS + 4}
     assert all(timing.milliseconds > 0 for timing in found.values())
-    assert {t.steps for t in tricks.race(32, device, seconds=0).values()} == {tricks.LEAST_ROUNDS}
+    assert {t.steps for t in measure.race(32, device, seconds=0).values()} == {measure.LEAST_ROUNDS}
 
 
 def test_a_race_leaves_out_what_the_device_refuses():
@@ -192,7 +192,7 @@ def test_a_race_leaves_out_what_the_device_refuses():
         choose_device("cpu"),
         refusals=(("fp32", None), ("bf16", "no such thing"), ("fp16", "nor this")),
     )
-    assert list(tricks.race(32, device, seconds=0)) == ["fp32"]
+    assert list(measure.race(32, device, seconds=0)) == ["fp32"]
 
 
 # --- what came out --------------------------------------------------------------------------
@@ -211,7 +211,7 @@ BLIND = 2.3
     ],
 )
 def test_who_needed_the_warmup(flat, scheduled, pre, said):
-    assert said in tricks.after_warmup(flat, scheduled, pre, BLIND)
+    assert said in measure.after_warmup(flat, scheduled, pre, BLIND)
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_who_needed_the_warmup(flat, scheduled, pre, said):
     ],
 )
 def test_what_clipping_did(plain, clipped, said):
-    assert said in tricks.after_clipping(plain, clipped, BLIND)
+    assert said in measure.after_clipping(plain, clipped, BLIND)
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_what_clipping_did(plain, clipped, said):
     [(0.47, 0.63, "more slowly"), (2.37, 2.40, "does not mind"), (0.6, 0.3, "faster")],
 )
 def test_what_tying_did(two, one, said):
-    assert said in tricks.after_tying(two, one, BLIND)
+    assert said in measure.after_tying(two, one, BLIND)
 
 
 @pytest.mark.parametrize(
@@ -249,13 +249,13 @@ def test_what_tying_did(two, one, said):
     ],
 )
 def test_what_the_precision_did(losses, said):
-    assert said in tricks.after_precision(losses, BLIND)
+    assert said in measure.after_precision(losses, BLIND)
 
 
 def test_an_outcome_has_three_names():
-    assert tricks.outcome(math.inf, BLIND) == "diverges"
-    assert tricks.outcome(2.3, BLIND) == "stays at chance (2.3)"
-    assert tricks.outcome(0.0123, BLIND) == "learns (0.0123)"
+    assert measure.outcome(math.inf, BLIND) == "diverges"
+    assert measure.outcome(2.3, BLIND) == "stays at chance (2.3)"
+    assert measure.outcome(0.0123, BLIND) == "learns (0.0123)"
 
 
 # --- figures --------------------------------------------------------------------------------
@@ -295,7 +295,7 @@ def test_the_norms_are_drawn_with_the_threshold_over_them():
 
 
 def test_the_bars_of_the_tables_add_up():
-    two, one = tricks.tables(ModelConfig(d_model=768, n_heads=1, n_layers=12, vocab_size=50_257))
+    two, one = measure.tables(ModelConfig(d_model=768, n_heads=1, n_layers=12, vocab_size=50_257))
     figure = tying_picture(two, one)
     for i, parts in enumerate((two, one)):
         assert sum(trace["x"][i] for trace in figure["data"]) == sum(parts.values())
@@ -305,8 +305,8 @@ def test_the_bars_of_the_tables_add_up():
 
 def test_number_types_lie_below_the_numbers_that_must_fit_into_them():
     types = {
-        "wide": tricks.NumberFormat(1e38, 1e-38, 1e-45, 1e-7),
-        "narrow": tricks.NumberFormat(6e4, 6e-5, 6e-8, 1e-3),
+        "wide": measure.NumberFormat(1e38, 1e-38, 1e-45, 1e-7),
+        "narrow": measure.NumberFormat(6e4, 6e-5, 6e-8, 1e-3),
     }
     figure = precision_picture(types, np.array([-3.2, -3.3, -9.2]))
     histogram, *bars = figure["data"]

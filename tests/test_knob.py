@@ -3,7 +3,7 @@
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from playground.knob import Knob, nearest
+from playground.ui.knob import Knob, nearest
 
 WORDS = Knob("words", "Words", ("pre", "Post"), "pre", "Which.", on_change=lambda: None)
 NUMBERS = Knob("numbers", "Numbers", (1, 2, 4), 2, "How many.", parse=int, between=True)
@@ -31,7 +31,7 @@ def test_the_nearest_of_words_is_the_first():
 def page() -> None:
     import streamlit as st
 
-    from playground.knob import Knob, show_notes
+    from playground.ui.knob import Knob, show_notes
 
     show_notes(st.session_state.get("address", ""))
     width = Knob("width", "Width: of all", (1, 2, 4, 8), 4, "How wide.").draw()

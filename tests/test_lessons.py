@@ -7,8 +7,9 @@ from streamlit.testing.v1 import AppTest
 
 import playground
 from helpers import find, fine, opened, texts, until
-from playground.ideas import depth, scaling
-from playground.pages import IDEAS
+from playground.ideas.residuals import measure as residuals
+from playground.ideas.scaling import measure as scaling
+from playground.ui.page_list import IDEAS
 
 PAGES = Path(playground.__file__).parent
 PICKED = 3  # values of a control that are tried: the first, one in the middle, the last
@@ -46,7 +47,7 @@ def short_sweeps(monkeypatch) -> None:
     monkeypatch.setattr(
         scaling, "widths", lambda n_heads: [d for d in every_width(n_heads) if d in (2, 64, 128)]
     )
-    monkeypatch.setattr(depth, "DEPTHS", (1, 2, 8))
+    monkeypatch.setattr(residuals, "DEPTHS", (1, 2, 8))
 
 
 @pytest.mark.parametrize("name", IDEAS)
@@ -178,7 +179,7 @@ def test_a_training_on_another_page_takes_the_room_of_the_last_one():
     fine(test.button(key="play").click().run())
     first = test.session_state.trials["scaling"]
     until(test, lambda test: all(len(run.view().loss) for run in first.all_runs()))
-    fine(test.switch_page("app_pages/depth.py").run())
+    fine(test.switch_page("ideas/residuals/page.py").run())
     assert first.all_runs(), "it goes on while another page is looked at"
     fine(test.button(key="play").click().run())
     assert not first.all_runs()

@@ -4,9 +4,9 @@ import pytest
 
 from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
-from playground import limits as module
-from playground.limits import check_limits, estimated_memory, failure_in_words, step_tokens
-from playground.spec import Spec
+from playground.runs import limits as module
+from playground.runs.limits import check_limits, estimated_memory, failure_in_words, step_tokens
+from playground.runs.spec import Spec
 
 LENGTH = {"copy": {"length": 3}}
 

@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from core.tasks.sources import MAX_TEXT_BYTES
 from helpers import fine
-from playground.own_text import fingerprint
+from playground.ui.own_text import fingerprint
 
 GOOD = "to be or not to be, that is the question\n" * 5
 
@@ -18,7 +18,7 @@ def page() -> None:
     import streamlit as st
 
     from core.tasks import TASKS
-    from playground import own_text
+    from playground.ui import own_text
 
     length = st.session_state.get("length", 2)
     st.session_state.got = own_text.draw(partial(TASKS["text"], source="own", length=length))

@@ -8,8 +8,8 @@ from streamlit.testing.v1 import AppTest
 
 from core.tasks import TASKS
 from helpers import MAIN, SMALL, fine, opened, texts, until, widgets
-from playground import controls
-from playground.pages import IDEAS
+from playground.ui import controls as ui
+from playground.ui.page_list import IDEAS
 
 # The pages of the ideas have tests of their own: they do not depend on the knobs.
 LESSONS = {f"{name}.py" for name in IDEAS}
@@ -18,7 +18,7 @@ FORMS = [(name, form) for name, task in TASKS.items() for form in task.architect
 
 
 @cache
-def usual() -> controls.Choice:
+def usual() -> ui.Choice:
     """What the knobs say where no link says anything."""
     return opened().session_state.choice
 
@@ -59,7 +59,7 @@ def test_an_architecture_that_a_task_has_no_form_for_is_reported_and_replaced():
 
 def test_the_code_page_shows_every_file_of_the_core_that_it_lists():
     test = opened()
-    fine(test.switch_page("app_pages/code.py").run())
+    fine(test.switch_page("app_pages/source_code.py").run())
     seen = set()
     for name in test.button_group(key="file").options:
         fine(test.button_group(key="file").set_value(name).run())
@@ -71,8 +71,8 @@ def test_the_code_page_shows_every_file_of_the_core_that_it_lists():
 def turn(test: AppTest, key: str) -> None:
     """Set one knob to a neighbour of its value."""
     widget = widgets(test)[key]
-    if key in controls.EVERY and not isinstance(controls.EVERY[key].choices, range):
-        knob = controls.EVERY[key]
+    if key in ui.EVERY and not isinstance(ui.EVERY[key].choices, range):
+        knob = ui.EVERY[key]
         offered = [c for c in knob.choices if knob.show(c) in getattr(widget, "options", ())]
         offered = offered or list(knob.choices)
         at = offered.index(widget.value)
@@ -84,8 +84,8 @@ def turn(test: AppTest, key: str) -> None:
 
 KNOBS = [
     key
-    for key in controls.EVERY
-    if key.startswith("reverse_") or key in {**controls.MODEL, **controls.TRAINING, "task": None}
+    for key in ui.EVERY
+    if key.startswith("reverse_") or key in {**ui.MODEL, **ui.TRAINING, "task": None}
 ]
 
 
@@ -101,7 +101,7 @@ def test_turning_every_knob_once_never_raises_and_the_spec_follows():
 @pytest.mark.parametrize("task", TASKS)
 def test_turning_every_knob_of_a_task_never_raises(task):
     test = opened(task=task, **SMALL)
-    for key in controls.OF_TASK[task]:
+    for key in ui.OF_TASK[task]:
         turn(test, key)
 
 
@@ -116,7 +116,7 @@ def test_switches_of_the_view_change_no_run():
 def test_every_knob_explains_itself():
     test = opened(mask="window")
     for key, widget in widgets(test).items():
-        if key in controls.EVERY:
+        if key in ui.EVERY:
             assert widget.help.strip().endswith("."), key
     assert all(button.help for button in test.button)
 
@@ -328,10 +328,10 @@ def test_a_knob_with_one_choice_left_shows_it_and_raises_nothing():
     def page():
         import streamlit as st
 
-        from playground import controls
+        from playground.ui import controls as ui
 
         for key in ("n_heads", "warmup", "precision"):
-            st.session_state.got = controls.EVERY[key].draw([controls.EVERY[key].default])
+            st.session_state.got = ui.EVERY[key].draw([ui.EVERY[key].default])
 
     test = fine(AppTest.from_function(page).run())
     assert "the only choice here" in texts(test.caption)
@@ -352,8 +352,8 @@ def test_a_knob_keeps_its_value_when_its_page_is_left():
     """UI-01"""
     test = opened(**SMALL)
     fine(test.select_slider(key="n_layers").set_value(3).run())
-    fine(test.switch_page("app_pages/code.py").run())
-    fine(test.switch_page("app_pages/playground.py").run())
+    fine(test.switch_page("app_pages/source_code.py").run())
+    fine(test.switch_page("app_pages/train.py").run())
     assert test.select_slider(key="n_layers").value == 3
     fine(test.button(key="step").click().run())
     assert test.session_state.controller.run.started.model.n_layers == 3
@@ -428,7 +428,7 @@ def test_too_much_for_this_server_is_said_in_numbers_and_the_run_goes_on():
     run = test.session_state.controller.run
     monkey = pytest.MonkeyPatch()
     with monkey.context() as patch:
-        patch.setattr("playground.limits.MAX_TOKENS", 1000)
+        patch.setattr("playground.runs.limits.MAX_TOKENS", 1000)
         fine(test.select_slider(key="batch_size").set_value(256).run())
         assert "limit here is 1,000" in texts(test.error)
         fine(test.run())
@@ -476,7 +476,7 @@ def test_the_head_that_is_shown_keeps_its_name_when_another_page_is_visited():
     test = opened(**SMALL)
     fine(test.selectbox(key="head").set_value("head 2").run())
     fine(test.switch_page("app_pages/history.py").run())
-    fine(test.switch_page("app_pages/playground.py").run())
+    fine(test.switch_page("app_pages/train.py").run())
     assert test.selectbox(key="head").value == "head 2"
     assert not test.warning
     assert "DeltaGenerator" not in str(dict(test.query_params))

@@ -14,12 +14,12 @@ from core import checkpoint
 from core.tasks import TASKS
 from core.train import Change, Trainer
 from helpers import spec_for, wait
-from playground import limits
-from playground import run as module
-from playground.limits import estimated_memory
-from playground.runs import Runs
-from playground.spec import Spec
-from playground.view import Status
+from playground.runs import limits
+from playground.runs import run as module
+from playground.runs.limits import estimated_memory
+from playground.runs.pool import Runs
+from playground.runs.spec import Spec
+from playground.runs.view import Status
 
 FOREVER = 1_000_000
 

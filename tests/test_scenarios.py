@@ -12,11 +12,12 @@ from streamlit.testing.v1 import AppTest
 
 from check_scenarios import check, lines, main
 from helpers import fine, opened, texts
-from playground import controls, scenarios
-from playground.limits import check_limits
-from playground.runs import Runs
-from playground.scenarios import MEASURES, Scenario, load, read
-from playground.variants import read_link
+from playground.experiments import scenarios
+from playground.experiments.scenarios import MEASURES, Scenario, load, read
+from playground.experiments.variants import read_link
+from playground.runs.limits import check_limits
+from playground.runs.pool import Runs
+from playground.ui import controls
 
 ALL = load()
 PAGE = "app_pages/scenarios.py"

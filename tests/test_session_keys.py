@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import playground
-from playground.controls import EVERY
+from playground.ui.controls import EVERY
 
 ROOT = Path(playground.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
@@ -113,6 +113,6 @@ def test_a_second_owner_is_found(second):
 
 
 def test_knobs_of_a_run_belong_to_the_controls():
-    assert several({"app_pages/playground.py": "st.session_state.seed = 1"}) == {
-        "seed": {"controls.py", "app_pages/playground.py"}
+    assert several({"app_pages/train.py": "st.session_state.seed = 1"}) == {
+        "seed": {"controls.py", "app_pages/train.py"}
     }

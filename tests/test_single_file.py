@@ -20,8 +20,8 @@ from core.tasks import TASKS
 from core.tasks.text import SOURCES
 from core.train import Change, Trainer
 from helpers import spec_for
-from playground.single_file import TEMPLATE, script
-from playground.spec import Spec
+from playground.export.single_file import TEMPLATE, script
+from playground.runs.spec import Spec
 
 OWN_TEXT = (
     'He said "no\\thing".\n"""Quoted""" \'too\' \\ {braces} é → 🙂\t\n\n\n\n    LR = 3  # in\n' * 8

@@ -6,7 +6,7 @@ import pytest
 
 from core.tasks import TASKS
 from core.train import Change
-from playground.spec import Spec, changes_text, diff_text, hot_changes_text
+from playground.runs.spec import Spec, changes_text, diff_text, hot_changes_text
 
 
 def spec_for(task="copy", probe=None, **changes) -> Spec:

@@ -14,14 +14,15 @@ from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
 from core.train import Trainer
 from helpers import SMALL, fine, opened, spec_for, wait
-from playground import controls, limits, saved_run, take_home
-from playground.export import config_json
-from playground.history import History
-from playground.remember import Recorder
-from playground.runs import Runs
-from playground.spec import Spec
-from playground.view import Record, Status
-from playground.workbench import Controller
+from playground.export.files import config_json
+from playground.history.database import History
+from playground.history.recorder import Recorder
+from playground.runs import limits, saved_run
+from playground.runs.controller import Controller
+from playground.runs.pool import Runs
+from playground.runs.spec import Spec
+from playground.runs.view import Record, Status
+from playground.ui import controls, download_panel
 
 
 @pytest.fixture
@@ -136,7 +137,7 @@ def test_a_file_of_another_kind_is_refused(data):
 
 def test_a_controller_goes_on_from_a_file_and_keeps_the_old_curve(controller):
     first = stepped(controller, spec_for(), 6)
-    data = take_home.checkpoint(first)
+    data = download_panel.checkpoint(first)
     wait(lambda: not controller.view.live)
     controller.play()
     wait(lambda: controller.view.status is Status.DONE)
@@ -159,7 +160,7 @@ def test_a_controller_goes_on_from_a_file_and_keeps_the_old_curve(controller):
 
 def test_no_room_for_a_saved_run_leaves_the_present_one(controller):
     stepped(controller, spec_for(), 2)
-    run, data = controller.run, take_home.checkpoint(controller)
+    run, data = controller.run, download_panel.checkpoint(controller)
     controller.runs.max_runs = 1
     with pytest.raises(ValueError, match="the limit here is 1"):
         controller.resume(saved_run.load(data))
@@ -173,7 +174,7 @@ def test_the_configuration_is_that_of_the_beginning_with_the_changes(controller)
     stepped(controller, spec_for(), 3)
     controller.follow(spec_for(lr=0.01))
     wait(lambda: controller.view.changes)
-    values = json.loads(take_home.config(controller))
+    values = json.loads(download_panel.config(controller))
     assert values["training"]["lr"] == 0.001
     assert values["changes"] == [{"step": 3, "field": "lr", "value": 0.01}]
 
@@ -184,7 +185,7 @@ def test_the_python_file_makes_the_losses_of_the_run_on_the_page(controller, tmp
     controller.play()
     wait(lambda: controller.view.status is Status.DONE)
     file = tmp_path / "run.py"
-    file.write_text(take_home.python_file(controller))
+    file.write_text(download_panel.python_file(controller))
     found = subprocess.run(
         [sys.executable, file], capture_output=True, text=True, check=True, cwd=tmp_path
     )
@@ -195,14 +196,16 @@ def test_the_python_file_makes_the_losses_of_the_run_on_the_page(controller, tmp
 
 def test_without_a_run_the_knobs_are_taken_home(controller):
     controller.follow(spec_for())
-    assert json.loads(take_home.config(controller))["model"]["d_model"] == 8
-    assert "D_MODEL = 8" in take_home.python_file(controller)
+    assert json.loads(download_panel.config(controller))["model"]["d_model"] == 8
+    assert "D_MODEL = 8" in download_panel.python_file(controller)
 
 
 def test_a_file_name_says_what_changed_and_nothing_that_a_disk_refuses():
-    assert take_home.file_stem(spec_for(scale="none")).startswith("copy-")
-    assert "scale=none" in take_home.file_stem(spec_for(scale="none"))
-    assert not set(take_home.file_stem(spec_for(residual=False, steps=30))) & set(' /\\:*?"<>|,;')
+    assert download_panel.file_stem(spec_for(scale="none")).startswith("copy-")
+    assert "scale=none" in download_panel.file_stem(spec_for(scale="none"))
+    assert not set(download_panel.file_stem(spec_for(residual=False, steps=30))) & set(
+        ' /\\:*?"<>|,;'
+    )
 
 
 # --- the tab ----------------------------------------------------------------------------------

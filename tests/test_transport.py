@@ -3,7 +3,7 @@
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from playground import transport
+from playground.ui import transport as ui
 
 
 class Clock:
@@ -23,14 +23,14 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(transport.st, "fragment", clock.fragment)
-    monkeypatch.setattr(transport.st, "rerun", clock.rerun)
+    monkeypatch.setattr(ui.st, "fragment", clock.fragment)
+    monkeypatch.setattr(ui.st, "rerun", clock.rerun)
     return clock
 
 
 def test_what_ends_while_the_page_is_drawn_is_looked_at_once_more(clock):
     drawn, states = [], ["ends", "ended"]
-    transport.live(drawn.append, lambda: states.pop(), "moves", lambda seen: seen == "moves", 0.5)
+    ui.live(drawn.append, lambda: states.pop(), "moves", lambda seen: seen == "moves", 0.5)
     assert drawn == ["moves"] and clock.every == 0.5, "the picture is of what the buttons say"
     clock.pictures()
     assert drawn == ["moves", "ended"] and clock.reruns == 1, "the buttons are drawn again"
@@ -38,7 +38,7 @@ def test_what_ends_while_the_page_is_drawn_is_looked_at_once_more(clock):
 
 def test_pictures_go_on_while_anything_moves(clock):
     drawn, states = [], iter([True, True, False])
-    transport.live(drawn.append, lambda: next(states), True, bool, 1.0)
+    ui.live(drawn.append, lambda: next(states), True, bool, 1.0)
     clock.pictures()
     clock.pictures()
     assert drawn == [True] * 3 and not clock.reruns
@@ -48,7 +48,7 @@ def test_pictures_go_on_while_anything_moves(clock):
 
 def test_what_does_not_move_has_no_clock(clock):
     drawn = []
-    transport.live(drawn.append, lambda: False, False, bool, 1.0)
+    ui.live(drawn.append, lambda: False, False, bool, 1.0)
     assert drawn == [False] and clock.every is None
     clock.pictures()  # a widget among the pictures was turned
     assert drawn == [False, False] and not clock.reruns
@@ -57,14 +57,14 @@ def test_what_does_not_move_has_no_clock(clock):
 def page() -> None:
     import streamlit as st
 
-    from playground import transport
+    from playground.ui import transport as ui
 
     def refuse() -> None:
         raise ValueError("too many of them")
 
     moving = st.session_state.get("moving", False)
-    transport.play_or_pause(moving, refuse, lambda: None)
-    transport.say_refusal()
+    ui.play_or_pause(moving, refuse, lambda: None)
+    ui.say_refusal()
 
 
 def test_what_stands_in_the_way_of_a_button_is_said_once():

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from core.__main__ import _parser
 from core.knobs import as_text, from_text, kinds_of
 from core.tasks import TASKS
-from playground.controls import EVERY
-from playground.knob import Knob
-from playground.scenarios import _changes, plain
-from playground.spec import KNOBS, MODEL_KNOBS, TASK_KNOBS, TRAINING_KNOBS
-from playground.variants import parse
+from playground.experiments.scenarios import _changes, plain
+from playground.experiments.variants import parse
+from playground.runs.spec import KNOBS, MODEL_KNOBS, TASK_KNOBS, TRAINING_KNOBS
+from playground.ui.controls import EVERY
+from playground.ui.knob import Knob
 
 TASK_OF = dict.fromkeys(MODEL_KNOBS | TRAINING_KNOBS, "reverse") | {
     name: task for task, knobs in TASK_KNOBS.items() for name in knobs

@@ -10,9 +10,9 @@ import pytest
 from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
 from core.train import Step, Trainer
-from playground.frames import Frame, take_frame
-from playground.spec import Spec
-from playground.view import Album, Columns, Record, Status, View
+from playground.runs.snapshot import Frame, take_frame
+from playground.runs.spec import Spec
+from playground.runs.view import Album, Columns, Record, Status, View
 
 TASK = TASKS["copy"](length=2)
 MODEL = ModelConfig.for_task(TASK, d_model=16, n_heads=2, n_layers=1)

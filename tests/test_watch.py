@@ -7,10 +7,10 @@ import pytest
 from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
 from core.train import Trainer
-from playground import frames
-from playground import watch as module
-from playground.frames import Level, take_frame
-from playground.watch import Budget, Watch
+from playground.runs import budget as module
+from playground.runs import snapshot
+from playground.runs.budget import Budget, Watch
+from playground.runs.snapshot import Level, take_frame
 
 
 class Clock:
@@ -43,7 +43,7 @@ def simulate(clock, monkeypatch, seconds, step=0.02, costs=(0.003, 0.02, 0.07), 
 
     times = {look: [] for look in Level}
     for level, name in zip(Level, ("_read_probe", "_evaluate", "_generate"), strict=True):
-        monkeypatch.setattr(frames, name, costing(level))
+        monkeypatch.setattr(snapshot, name, costing(level))
     watch, trained = Watch(), 0.0
     while trained < seconds:
         with watch.training():

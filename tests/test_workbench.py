@@ -7,11 +7,11 @@ import pytest
 
 from core.train import Trainer
 from helpers import spec_for, wait
-from playground import limits
-from playground.runs import Runs
-from playground.spec import Spec
-from playground.view import Status
-from playground.workbench import GHOSTS, Controller, untrained
+from playground.runs import limits
+from playground.runs.controller import GHOSTS, Controller, untrained
+from playground.runs.pool import Runs
+from playground.runs.spec import Spec
+from playground.runs.view import Status
 
 FOREVER = 1_000_000
 

@@ -2,13 +2,13 @@
 
 import streamlit as st
 
-from playground import compare_panels, controls, transport
-from playground.components.link import copy_link
-from playground.series import Series, any_live
-from playground.variants import Setup
-from playground.visitor import comparison as my_comparison
-from playground.visitor import controller as my_controller
-from playground.visitor import start_runs
+from playground.experiments.series import Series, any_live
+from playground.experiments.variants import Setup
+from playground.ui import compare_panels, controls, transport
+from playground.ui.components.link import copy_link
+from playground.ui.session import comparison as my_comparison
+from playground.ui.session import controller as my_controller
+from playground.ui.session import start_runs
 
 POLL = 1.0  # seconds between two looks at the runs
 NOTHING = "Nothing to compare with yet: choose a contrast above, or add a variant of your own."

@@ -10,20 +10,20 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from playground import own_text, take_home
-from playground.compare_panels import layers_in_common
-from playground.components import live_plot
 from playground.figures import Band, attention_maps, attention_side_by_side, comparison_chart
-from playground.history import MAX_ENTRIES, Entry, HistoryUnavailable
-from playground.page_head import head, tall
-from playground.pages import INSTRUMENTS
-from playground.panels import IN_WORDS, log_switch, references
-from playground.remember import RECORDER, WORTH_KEEPING
-from playground.spec import Spec
-from playground.view import Status, View
-from playground.visitor import HISTORY, for_visitor, history_owner, how_long
-from playground.visitor import controller as my_controller
-from playground.workbench import Ghost
+from playground.history.database import MAX_ENTRIES, Entry, HistoryUnavailable
+from playground.history.recorder import RECORDER, WORTH_KEEPING
+from playground.runs.controller import Ghost
+from playground.runs.spec import Spec
+from playground.runs.view import Status, View
+from playground.ui import download_panel, own_text
+from playground.ui.compare_panels import layers_in_common
+from playground.ui.components import live_plot
+from playground.ui.page_head import head, tall
+from playground.ui.page_list import INSTRUMENTS
+from playground.ui.run_panels import IN_WORDS, log_switch, references
+from playground.ui.session import HISTORY, for_visitor, history_owner, how_long
+from playground.ui.session import controller as my_controller
 
 MOST_SHOWN = 6  # curves and maps beside each other
 SMALL_CURVE = 40  # points
@@ -107,7 +107,7 @@ def attempt(action: Callable[..., str | None], *args: Any) -> None:
         if done := action(*args):
             st.toast(done)
     except (ValueError, HistoryUnavailable) as error:
-        st.session_state.history_refused = take_home.with_hint(error)
+        st.session_state.history_refused = download_panel.with_hint(error)
 
 
 def show_in_playground(chosen: list[Entry]) -> None:
@@ -116,8 +116,8 @@ def show_in_playground(chosen: list[Entry]) -> None:
 
 def load(entry: Entry) -> str:
     spec = Spec.from_dict(entry.spec, own_text.in_use())
-    take_home.into_knobs(controller, spec)
-    return f"The knobs are as in “{entry.label}”." + take_home.not_replayed(entry.changes)
+    download_panel.into_knobs(controller, spec)
+    return f"The knobs are as in “{entry.label}”." + download_panel.not_replayed(entry.changes)
 
 
 def rename(entry: Entry, key: str) -> None:

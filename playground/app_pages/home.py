@@ -2,11 +2,11 @@
 
 import streamlit as st
 
-from playground import scenarios
-from playground.glossary import explain
-from playground.page_head import head
-from playground.pages import IDEAS, INSTRUMENTS, About
-from playground.visitor import controller as my_controller
+from playground.experiments import scenarios
+from playground.ui.glossary import explain
+from playground.ui.page_head import head
+from playground.ui.page_list import IDEAS, INSTRUMENTS, About
+from playground.ui.session import controller as my_controller
 
 IN_A_SENTENCE = (
     "A transformer lets every token ask all others a question: its query is compared with every "

@@ -4,16 +4,18 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from playground import compare_panels, controls, estimate, scenarios, transport
-from playground.comparison import Comparison
-from playground.knob import forget_notes, note
-from playground.page_head import head
-from playground.scenarios import MEASURES, Outcome, Results, Scenario
-from playground.series import Series, any_live
-from playground.spec import changes_text
-from playground.variants import caution
-from playground.visitor import controller as my_controller
-from playground.visitor import start_runs
+from playground.experiments import scenarios
+from playground.experiments.comparison import Comparison
+from playground.experiments.scenarios import MEASURES, Outcome, Results, Scenario
+from playground.experiments.series import Series, any_live
+from playground.experiments.variants import caution
+from playground.runs import estimate
+from playground.runs.spec import changes_text
+from playground.ui import compare_panels, controls, transport
+from playground.ui.knob import forget_notes, note
+from playground.ui.page_head import head
+from playground.ui.session import controller as my_controller
+from playground.ui.session import start_runs
 
 POLL = 1.0  # seconds between two looks at the runs
 COLUMNS = 3  # of cards

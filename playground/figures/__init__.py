@@ -1,7 +1,12 @@
 """Figures: (arrays, tokens, labels) -> Plotly's JSON form. No Streamlit, no torch."""
 
 from playground.figures.attention import STAGES, attention_map, attention_maps
-from playground.figures.compare import Band, attention_side_by_side, comparison_chart, results_bars
+from playground.figures.comparison import (
+    Band,
+    attention_side_by_side,
+    comparison_chart,
+    results_bars,
+)
 from playground.figures.health import entropy_chart, gradient_chart, spread_chart
 from playground.figures.loss import Curve, loss_chart
 from playground.figures.panels import empty_figure

@@ -1,11 +1,239 @@
-"""What the measurements of several ideas share."""
+"""What the pages of the ideas share: a claim, live source, a training at the end."""
 
-from torch import Tensor
+import html
+import inspect
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, TypeVar
 
-from core.trace import Recorder
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from core.train import Trainer
+from playground.experiments.comparison import Comparison
+from playground.experiments.series import Series, any_live
+from playground.experiments.variants import Setup, encode
+from playground.figures import comparison_chart
+from playground.runs.view import LAST, View
+from playground.ui import compare_panels, transport
+from playground.ui.components import live_plot
+from playground.ui.glossary import explain
+from playground.ui.knob import Knob
+from playground.ui.page_head import head, projector, tall
+from playground.ui.page_list import IDEAS
+from playground.ui.run_panels import references
+from playground.ui.session import controller as my_controller
+from playground.ui.session import start_runs
+
+POLL = 0.5  # seconds between two looks at the runs
+SEEDS = 3  # of a contrast that is taken to the Compare page
+PATIENCE = 5.0  # seconds to wait for the weights of a run that rests
+ROOT = Path(__file__).resolve().parents[2]
+
+Found = TypeVar("Found")
 
 
-def stream(trace: Recorder) -> list[Tensor]:
-    """The residual stream of a decoder: as it enters the first block, and after each block."""
-    after = [x for name, x in trace.seen.items() if name.endswith(".resid_post")]
-    return [trace.seen["embed"], *after]
+def begin(name: str, claim: str) -> None:
+    """Title, and what is claimed; what is measured stands below it on the page."""
+    head().header(IDEAS[name].title, anchor=False)
+    st.html(
+        '<p data-claim style="font-size: 1.1rem; padding-left: 0.7rem; margin: 0; '
+        'border-left: 0.3rem solid var(--st-primary-color, #0072b2)">'
+        f"<b>It is said:</b> {html.escape(claim)}</p>"
+    )
+
+
+def tex(number: str) -> str:
+    """A written number in TeX: 2.35e-07 becomes 2.35·10⁻⁷, and no space follows a comma."""
+    mantissa, _, power = number.replace(",", "{,}").partition("e")
+    return mantissa + (rf" \cdot 10^{{{int(power)}}}" if power else "")
+
+
+# --- knobs ----------------------------------------------------------------------------------
+
+
+def row() -> DeltaGenerator:
+    """Where knobs and buttons stand side by side."""
+    return st.container(horizontal=True, vertical_alignment="bottom")
+
+
+def choose(*knobs: Knob) -> list[Any]:
+    """Draw knobs side by side, and read them off."""
+    with row():
+        return [knob.draw() for knob in knobs]
+
+
+def beside(share: float, **style: Any) -> Sequence[DeltaGenerator]:
+    """Two places side by side, the left one wider; for the back row one below the other."""
+    if projector():
+        return st.container(), st.container()
+    return st.columns([share, 1], gap="medium", **style)
+
+
+def counted(n: int, thing: str) -> str:
+    """1 block, 2 blocks."""
+    return f"{n} {thing}{'s' * (n != 1)}"
+
+
+# --- what stands beside a picture -----------------------------------------------------------
+
+
+def say(text: str) -> None:
+    """A text whose terms explain themselves on hover."""
+    st.markdown(explain(text), unsafe_allow_html=True)
+
+
+def formula(latex: str, numbers: str = "") -> None:
+    """The formula, and below it the same with the numbers of the picture."""
+    st.latex(latex + (r"\qquad " + numbers if numbers else ""))
+
+
+def source(*objects: Any) -> None:
+    """The very functions of the core that made the picture."""
+    with st.expander("The code that just ran", icon=":material/code:"):
+        for item in objects:
+            item = inspect.unwrap(item)
+            path = Path(inspect.getsourcefile(item)).relative_to(ROOT)
+            line = inspect.getsourcelines(item)[1]
+            st.caption(f"{path}, line {line}")
+            st.code(textwrap.dedent(inspect.getsource(item)), language="python")
+
+
+def onwards(name: str) -> None:
+    """The idea before and the idea after this one."""
+    names = list(IDEAS)
+    at = names.index(name)
+    with st.container(horizontal=True, horizontal_alignment="distribute"):
+        for other, sign in ((at - 1, "arrow_back"), (at + 1, "arrow_forward")):
+            if 0 <= other < len(names):
+                page = IDEAS[names[other]]
+                st.page_link(page.file, label=page.title, icon=f":material/{sign}:")
+
+
+# --- a small training at the end ------------------------------------------------------------
+
+
+def training(
+    name: str,
+    question: str,
+    setup: Setup,
+    names: Sequence[str],
+    after: Callable[[dict[str, View]], None] | None = None,
+) -> None:
+    """Train a base and its variants, one seed each, and see the consequence.
+
+    Args:
+        names: what to call the base and each variant.
+        after: draws more below the curves, from the runs as they are, by name.
+    """
+    compared = trial(name)
+    st.subheader("Train it", anchor=False)
+    st.markdown(question)
+
+    def look() -> tuple[Series, ...]:
+        return compared.series() if compared.setup == setup else ()
+
+    series = look()
+    _buttons(name, compared, setup, any_live(series))
+    if compared.setup is not None and not series:
+        st.caption("The choice above has changed: press Play to see what it says now.")
+
+    def draw(series: tuple[Series, ...]) -> None:
+        _curves(name, series, setup, names)
+        if after is not None and series:
+            after({name: line.views[0] for name, line in zip(names, series, strict=False)})
+
+    transport.live(draw, look, series, any_live, every=POLL)
+
+
+def trials() -> dict[str, Comparison]:
+    """The runs of each page that has any; they end with the tab."""
+    return st.session_state.setdefault("trials", {})
+
+
+def trial(name: str) -> Comparison:
+    """The runs of a page."""
+    if name not in trials():
+        trials()[name] = Comparison(my_controller().owner)
+    return trials()[name]
+
+
+def at_rest(name: str, view: View | None, measure: Callable[[Trainer], Found]) -> Found | None:
+    """What is measured of the weights of one of the page's runs, while it does not train.
+
+    None while it trains, before its first step, and where it is no longer in memory.
+    """
+    if view is None or view.live or not len(view.loss):
+        return None
+    kept = st.session_state.setdefault(f"{name} measured", {})
+    now = (view.spec, len(view.loss))
+    if now not in kept:
+        run = trial(name).run_of(view.spec)
+        if run is None:
+            return None
+        kept[now] = run.ask(measure)
+    try:
+        return kept[now].result(PATIENCE)
+    except TimeoutError:  # its worker is still on it
+        return None
+    except ValueError:
+        del kept[now]
+        return None
+
+
+def _start(name: str, setup: Setup) -> None:
+    """Begin, and let the trainings of other pages go: a class shares the room.
+
+    History has their curves.
+    """
+    for other, compared in trials().items():
+        if other != name:
+            compared.discard()
+    start_runs(trial(name), setup)
+
+
+def _buttons(name: str, compared: Comparison, setup: Setup, moving: bool) -> None:
+    with st.container(horizontal=True, vertical_alignment="center", key=f"{name}_transport"):
+        transport.play_or_pause(moving, lambda: _start(name, setup), compared.pause)
+        transport.reset_button(compared.discard)
+        st.button(
+            "Over several seeds",
+            key=f"{name}_compare",
+            type="tertiary",
+            icon=":material/compare_arrows:",
+            on_click=compare_panels.take_to_compare,
+            args=(setup.base, encode(setup.variants), SEEDS),
+            help="One seed proves nothing: take this contrast to the Compare page.",
+        )
+    transport.say_refusal()
+
+
+def _curves(name: str, series: tuple[Series, ...], setup: Setup, names: Sequence[str]) -> None:
+    base = setup.base
+    named = [replace(line, label=label) for line, label in zip(series, names, strict=False)]
+    left, right = st.columns([3, 1], gap="medium", vertical_alignment="center")
+    with left:
+        figure = comparison_chart(
+            compare_panels.bands(named),
+            total_steps=base.training.steps,
+            width=760,
+            size=tall(340, 430),
+            **references(base),
+        )
+        live_plot(figure, key=f"{name}_loss", name=f"{name} loss")
+    with right:
+        help = f"Training loss, mean of the last {LAST} steps."
+        views = (line.views[0] for line in series)
+        for label, view in zip_longest(names, views):
+            st.metric(label, _end(view), help=help)
+
+
+def _end(view: View | None) -> str:
+    if view is None or not len(view.loss):
+        return "–"
+    if view.diverged:
+        return f"diverged at {len(view.loss)}"
+    return f"{view.reached():.3g}"

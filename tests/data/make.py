@@ -19,16 +19,16 @@ from core import command_line
 from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
 from core.tasks.text import Text
-from playground import saved_run
-from playground.comparison import apply, read_link
-from playground.export import config_from_json, config_json, metrics_csv
-from playground.history import History
-from playground.lesson import Knob
-from playground.pages import IDEAS
-from playground.remember import title
-from playground.runs import Runs
-from playground.scenarios import plain
-from playground.spec import Spec
+from playground.experiments.comparison import apply, read_link
+from playground.experiments.scenarios import plain
+from playground.export.files import config_from_json, config_json, metrics_csv
+from playground.history.database import History
+from playground.history.recorder import title
+from playground.ideas.common import Knob
+from playground.runs import saved_run
+from playground.runs.pool import Runs
+from playground.runs.spec import Spec
+from playground.ui.page_list import IDEAS
 
 torch.set_num_threads(1)
 FOLDER = Path(sys.argv[1]).resolve()
@@ -216,7 +216,7 @@ def links() -> None:
         knobs = {"d_ff": "32", "n_layers": "1"}
         about = {"query": {"variants": text, "seeds": "5"} | knobs, "labels": setup.labels}
         found["compare"].append(about | {"specs": [values(spec) for spec in setup.specs]})
-    from playground.scenarios import load
+    from playground.experiments.scenarios import load
 
     for name, scenario in load().items():
         found["scenarios"].append({"query": {"scenario": name}, "names": scenario.names})

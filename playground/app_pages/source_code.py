@@ -1,0 +1,61 @@
+"""The code: the very files that run, in the order to read them."""
+
+import inspect
+from importlib import import_module
+
+import streamlit as st
+
+from playground.ui.page_head import head
+
+ORDER = (
+    ("attention", "The formula, and several heads of it"),
+    ("masks", "Who may see whom"),
+    ("positions", "Where a token stands"),
+    ("blocks", "Residual, norm, feed-forward"),
+    ("tokens", "Padding, and what is not scored"),
+    ("model", "The whole transformer"),
+    ("trace", "How to look inside"),
+    ("init", "The numbers it starts from"),
+    ("tasks.base", "What a task is"),
+    ("tasks.question", "A prompt and its answer"),
+    ("tasks.sequences", "Copy, reverse, sort"),
+    ("optimize", "From a gradient to a step"),
+    ("report", "What a training reports"),
+    ("train", "One step at a time"),
+    ("generate", "Token after token"),
+    ("measure", "What the pictures show"),
+    ("config", "What can be chosen"),
+    ("knobs", "How a choice is checked and written"),
+    ("tasks.recall", "Associative recall"),
+    ("tasks.add", "Addition, digit by digit"),
+    ("tasks.text", "Text, character by character"),
+    ("tasks.sources", "Where a text comes from"),
+    ("tasks.language", "A small language and its rules"),
+    ("tasks.grammar", "Its sentences, and how probable they are"),
+    ("tasks.held_out", "What training never sees"),
+    ("checkpoint", "Save and go on"),
+    ("device", "CPU or GPU"),
+    ("__main__", "Training without the app"),
+)
+
+head().header("The code", anchor=False)
+st.markdown(
+    "This is the model that runs on the Playground page: plain PyTorch, nothing hidden. "
+    "Skim the fields of `ModelConfig` in `config` first, then read it in this order."
+)
+names = [name for name, _ in ORDER]
+name = st.segmented_control(
+    "File",
+    names,
+    default=names[0],
+    required=True,
+    key="file",
+    label_visibility="collapsed",
+    persist_state="session",
+)
+module = import_module(f"core.{name}")
+source = inspect.getsource(module)
+st.subheader(dict(ORDER)[name])
+path = f"core/{name}".replace(".", "/") + ".py"
+st.caption(f"{path}, {len(source.splitlines())} lines")
+st.code(source, language="python", line_numbers=True)

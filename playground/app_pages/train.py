@@ -1,0 +1,102 @@
+"""The Playground: turn a knob, press Play, watch attention and loss."""
+
+from dataclasses import replace
+
+import streamlit as st
+
+from playground.runs.controller import Controller
+from playground.runs.spec import Spec
+from playground.runs.view import View
+from playground.ui import controls, run_panels, transport
+from playground.ui.components.link import copy_link
+from playground.ui.glossary import GLOSSARY
+from playground.ui.session import controller as my_controller
+
+POLL = 0.5  # seconds between two looks at a run
+
+
+def buttons(controller: Controller, view: View | None) -> None:
+    """Play or Pause, Step, Reset, New seed, and what belongs to the page as a whole."""
+    moving, over = (view.status.moving, view.status.over) if view else (False, False)
+    with st.container(horizontal=True, vertical_alignment="center", key="transport"):
+        transport.play_or_pause(
+            moving,
+            controller.play,
+            controller.pause,
+            label="Play again" if over else "Play",
+            help="Start over from step 0." if over else "Train, and watch it happen.",
+        )
+        # At its end one key pressed too often would start over, and what was learnt would be gone.
+        st.button(
+            "Step",
+            key="step",
+            icon=":material/skip_next:",
+            shortcut="S",
+            disabled=moving or over,
+            on_click=transport.press,
+            args=(controller.step,),
+            help="One optimiser step.",
+        )
+        transport.reset_button(
+            controller.reset, "Back to before the first step: same seed, same numbers."
+        )
+        st.button(
+            "New seed",
+            key="new_seed",
+            icon=":material/casino:",
+            on_click=controls.new_seed,
+            help="Other initial weights and other batches.",
+        )
+        with st.popover(
+            "Glossary", icon=":material/menu_book:", help="The paper's words, a sentence each."
+        ):
+            st.markdown("\n".join(f"- **{word}**: {meaning}" for word, meaning in GLOSSARY.items()))
+        lost = copy_link(run=controller.owner if controller.run else None, fresh=controller.fresh)
+    if lost and controller.fresh:
+        st.info("The page was reloaded: your run has ended, and the knobs are as the link says.")
+    transport.say_refusal()
+
+
+def wanted(controller: Controller) -> Spec | None:
+    """The knobs' spec with the visitor's own example, if it is one."""
+    choice = controls.choice()
+    if choice.problem:
+        st.error(choice.problem)
+    if choice.spec is None:
+        return controller.spec
+    text = controls.own_example()
+    try:
+        choice.spec.task.probe(choice.spec.model.architecture, text)
+    except ValueError as error:
+        st.error(f"Your example: {error}. The task's own example is shown.")
+        text = None
+    return replace(choice.spec, probe=text)
+
+
+controller = my_controller()
+spec = wanted(controller)
+if spec is None:
+    st.stop()
+try:
+    controller.follow(spec)
+except ValueError as error:
+    st.error(str(error))
+view = controller.view
+buttons(controller, view)
+run_panels.watch(controller)
+asked = controls.own_example()
+
+
+def draw(view: View | None) -> None:
+    run_panels.draw(controller, view)
+    if controls.own_example() != asked:
+        st.rerun()  # it was typed, or came with the link: the page has not seen it yet
+
+
+transport.live(
+    draw,
+    lambda: controller.view,
+    view,
+    moving=lambda view: view is not None and view.live,
+    every=POLL,
+)

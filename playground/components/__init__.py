@@ -1,5 +1,0 @@
-"""Streamlit components of the playground."""
-
-from playground.components.live_plot import Click, live_plot
-
-__all__ = ["Click", "live_plot"]

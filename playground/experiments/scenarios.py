@@ -1,0 +1,315 @@
+"""Prepared questions: predict, run, compare. They are data; see `scenarios.toml`.
+
+A scenario holds a base against variants, like the Compare page, and offers outcomes to predict
+from. Each outcome has conditions on what was measured, made of a few fixed words, so the answer is
+read off the runs and never written down beforehand.
+"""
+
+import math
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+from core.tasks import TASKS
+from playground.experiments.comparison import MAX_SEEDS
+from playground.experiments.series import Series, steps_to
+from playground.experiments.variants import MAX_VARIANTS, Setup, Variant, encode
+from playground.runs.spec import KNOBS, Changes, Spec, check_fields, read_value, within
+from playground.runs.view import View
+
+FILE = Path(__file__).with_name("scenarios.toml")
+REFERENCES = ("chance", "floor")  # of the task: losses that a condition can name like a run
+
+# name of a run, or of a reference -> measure -> a number for each seed
+Results = Mapping[str, Mapping[str, Sequence[float]]]
+
+
+# --- what is measured -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Something that a finished run is asked for."""
+
+    title: str
+    read: Callable[[View], float]
+    write: Callable[[float], str]
+
+    def range(self, values: Sequence[float]) -> str:
+        """The values of all seeds in words: `0.003 to 0.005`."""
+        known = [value for value in values if not math.isnan(value)]
+        if not known:
+            return "–"
+        low, high = self.write(min(known)), self.write(max(known))
+        return low if low == high else f"{low} to {high}"
+
+
+def _last(numbers: Sequence[float], view: View, lost: float = math.nan) -> float:
+    if view.diverged:
+        return lost
+    return float(numbers[-1]) if len(numbers) else math.nan
+
+
+def _free(view: View) -> float:
+    found = view.frames[-1].free_running if view.frames else None
+    return math.nan if found is None else found
+
+
+def _steps(view: View) -> float:
+    blind = view.spec.task.chance(view.spec.model.architecture).blind
+    found = None if view.diverged else steps_to(view.loss, blind / 2)
+    return math.inf if found is None else float(found)
+
+
+def _nats(value: float) -> str:
+    return f"{value:.3g}" if math.isfinite(value) else "diverged"
+
+
+def _share(value: float) -> str:
+    return f"{value:.0%}" if math.isfinite(value) else "–"
+
+
+MEASURES: dict[str, Measure] = {
+    "loss": Measure("final loss", View.reached, _nats),
+    "validation": Measure(
+        "validation loss", lambda view: _last(view.val_loss, view, math.inf), _nats
+    ),
+    "accuracy": Measure("accuracy", lambda view: _last(view.val_accuracy, view), _share),
+    "free": Measure("accuracy on its own", _free, _share),
+    "steps": Measure(
+        "steps to half of chance", _steps, lambda n: f"{n:.0f}" if math.isfinite(n) else "never"
+    ),
+    "diverged": Measure(
+        "diverged", lambda view: float(view.diverged), lambda x: "yes" if x else "no"
+    ),
+}
+
+
+def measure(scenario: "Scenario", series: Iterable[Series]) -> Results:
+    """What came out: every measure of every run, and the losses that need no run."""
+    found: dict[str, dict[str, tuple[float, ...]]] = {
+        name: {key: tuple(map(measure.read, line.views)) for key, measure in MEASURES.items()}
+        for name, line in zip(scenario.names, series, strict=True)
+    }
+    return found | scenario.references
+
+
+# --- what is predicted ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Condition:
+    """`what` of a run lies above or below a number: alone, minus another's, or over another's.
+
+    It must hold in every seed; between two runs, for every seed of the one with every seed of the
+    other, so that ranges which overlap satisfy neither `above = 0` nor `below = 0`.
+    """
+
+    what: str
+    of: str
+    minus: str | None = None
+    over: str | None = None
+    above: float | None = None
+    below: float | None = None
+
+    def holds(self, results: Results) -> bool:
+        values = list(results[self.of][self.what])
+        if self.minus is not None:
+            values = [a - b for a in values for b in results[self.minus][self.what]]
+        if self.over is not None:
+            values = [
+                a / b if b else math.nan for a in values for b in results[self.over][self.what]
+            ]
+        above = all(value > self.above for value in values) if self.above is not None else True
+        below = all(value < self.below for value in values) if self.below is not None else True
+        return bool(values) and above and below
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A choice to predict. The first whose conditions all hold is what happened."""
+
+    name: str
+    say: str
+    when: tuple[Condition, ...]  # none: whatever no outcome before it describes
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A prepared question."""
+
+    id: str
+    title: str
+    question: str
+    change: str  # the one thing that changes
+    watch: str  # what to watch
+    why: str  # revealed afterwards
+    name: str  # of the base
+    base: Spec
+    variants: tuple[tuple[str, Variant], ...]  # their names
+    outcomes: tuple[Outcome, ...]
+    expected: str  # name of the outcome that the explanation is about
+    shown: tuple[str, ...]  # measures in the table, beside the final loss
+    seeds: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The base first, then each variant."""
+        return (self.name, *(name for name, _ in self.variants))
+
+    @cached_property
+    def setup(self) -> Setup:
+        return Setup(self.base, tuple(variant for _, variant in self.variants))
+
+    @property
+    def link(self) -> str:
+        """The variants as the field of the Compare page has them."""
+        return encode(self.setup.variants)
+
+    @cached_property
+    def references(self) -> dict[str, dict[str, tuple[float, ...]]]:
+        """Chance and floor of the base's task, as if they were runs."""
+        task, architecture = self.base.task, self.base.model.architecture
+        losses = {"chance": task.chance(architecture).blind, "floor": task.floor(architecture)}
+        return {
+            name: {"loss": (loss,), "validation": (loss,)}
+            for name, loss in losses.items()
+            if loss is not None
+        }
+
+    def outcome(self, results: Results) -> Outcome:
+        """What happened: one of the outcomes, and exactly one."""
+        return next(o for o in self.outcomes if all(c.holds(results) for c in o.when))
+
+    def named(self, series: Iterable[Series]) -> tuple[Series, ...]:
+        """The series of a comparison under the scenario's own names."""
+        return tuple(
+            replace(line, label=name) for name, line in zip(self.names, series, strict=True)
+        )
+
+
+# --- from the file --------------------------------------------------------------------------
+
+
+@cache
+def load(path: Path = FILE) -> dict[str, Scenario]:
+    """All scenarios of a file, in its order.
+
+    Raises:
+        ValueError: names the scenario, the entry and the rule.
+    """
+    return read(path.read_text(encoding="utf-8"))
+
+
+def read(text: str) -> dict[str, Scenario]:
+    """The scenarios of a TOML text; see `load`."""
+    found = {}
+    for name, table in tomllib.loads(text).items():
+        try:
+            found[name] = _scenario(name, table)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"scenario {name}: {error}") from None
+    return found
+
+
+TEXTS = ("title", "question", "change", "watch", "why", "name", "expected")
+NEEDED = dict.fromkeys(TEXTS, str) | {"variants": dict, "outcomes": dict}
+ENTRIES = NEEDED | {"base": dict, "shown": list, "seeds": int}
+SETTABLE = {name: object for name in KNOBS if name != "seed"}
+CONDITION = {field.name: object for field in fields(Condition)}
+
+
+def _scenario(key: str, table: dict[str, Any]) -> Scenario:
+    check_fields(table, ENTRIES, NEEDED)
+    with within("base"):
+        base = plain().changed(_changes(table.get("base", {})))
+    variants = tuple(
+        (name, _variant(name, base, knobs)) for name, knobs in table["variants"].items()
+    )
+    names = (table["name"], *(name for name, _ in variants))
+    if len(set(names)) < len(names) or set(names) & set(REFERENCES):
+        raise ValueError(f"names {', '.join(names)}: all must differ, and none be {REFERENCES}")
+    if not 1 <= len(variants) <= MAX_VARIANTS:
+        raise ValueError(f"{len(variants)} variants: give 1 to {MAX_VARIANTS}")
+    if not 1 <= (seeds := table.get("seeds", 2)) <= MAX_SEEDS:
+        raise ValueError(f"seeds={seeds}: give 1 to {MAX_SEEDS}")
+    outcomes = tuple(_outcome(name, entry, names) for name, entry in table["outcomes"].items())
+    _check_outcomes(outcomes, table["expected"])
+    shown = tuple(table.get("shown", ("accuracy",)))
+    if strange := set(shown) - set(MEASURES):
+        raise ValueError(f"shown={', '.join(strange)}: choose of {', '.join(MEASURES)}")
+    texts = {entry: " ".join(table[entry].split()) for entry in TEXTS if entry != "why"}
+    scenario = Scenario(
+        id=key,
+        why=table["why"].strip(),
+        base=base,
+        variants=variants,
+        outcomes=outcomes,
+        shown=shown,
+        seeds=seeds,
+        **texts,
+    )
+    for condition in (condition for outcome in outcomes for condition in outcome.when):
+        for side in (condition.of, condition.minus, condition.over):
+            if side in REFERENCES and condition.what not in scenario.references.get(side, ()):
+                raise ValueError(f"{side}: the task has none of measure {condition.what}")
+    return scenario
+
+
+def _changes(knobs: Any) -> Changes:
+    """The knobs of a table. TOML has no word for nothing, so a text may stand for any value."""
+    check_fields(knobs, SETTABLE, ())
+    return tuple(
+        (name, read_value(name, value) if isinstance(value, str) else value)
+        for name, value in knobs.items()
+    )
+
+
+@cache
+def plain() -> Spec:
+    """Every knob at its default."""
+    return Spec.of(TASKS["reverse"]())
+
+
+def _variant(name: str, base: Spec, knobs: Any) -> Variant:
+    with within(f"variants: {name}"):
+        variant = Variant.of(base, base.changed(_changes(knobs)))
+        if not variant.changes:
+            raise ValueError(f"{knobs}: it is the base itself")
+    return variant
+
+
+def _outcome(name: str, entry: Any, names: Sequence[str]) -> Outcome:
+    with within(f"outcomes: {name}"):
+        check_fields(entry, {"say": str, "when": list}, ("say",))
+        when = tuple(_condition(item, names) for item in entry.get("when", ()))
+    return Outcome(name, " ".join(entry["say"].split()), when)
+
+
+def _condition(item: Mapping[str, Any], names: Sequence[str]) -> Condition:
+    check_fields(item, CONDITION, ("what", "of"))
+    condition = Condition(**item)
+    if condition.what not in MEASURES:
+        raise ValueError(f"what={condition.what}: choose one of {', '.join(MEASURES)}")
+    for side in (condition.of, condition.minus, condition.over):
+        if side is not None and side not in (*names, *REFERENCES):
+            raise ValueError(f"{side!r}: no such run; there are {', '.join((*names, *REFERENCES))}")
+    if condition.minus is not None and condition.over is not None:
+        raise ValueError("minus and over: give one of them")
+    if condition.above is None and condition.below is None:
+        raise ValueError("give above, below, or both")
+    return condition
+
+
+def _check_outcomes(outcomes: Sequence[Outcome], expected: str) -> None:
+    if not 2 <= len(outcomes) <= 4:
+        raise ValueError(f"{len(outcomes)} outcomes: give 2 to 4")
+    if [outcome.name for outcome in outcomes if not outcome.when] != [outcomes[-1].name]:
+        raise ValueError(
+            "the last outcome, and only that, has no conditions: it is what else may come"
+        )
+    if expected not in [outcome.name for outcome in outcomes]:
+        raise ValueError(f"expected={expected}: no such outcome")

@@ -1,0 +1,115 @@
+"""What goes into the run history, and when: every run once, as soon as it is over.
+
+A run that ends is kept whether or not a page looks at it; one that is replaced, or whose visitor
+leaves, is kept as far as it got. A thread of its own writes the file: no page and no run waits.
+"""
+
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from core.train import Change
+from playground.history.database import History, HistoryUnavailable
+from playground.runs.pool import RUNS
+from playground.runs.run import Run
+from playground.runs.spec import Spec, changes_text, hot_changes_text
+from playground.runs.view import Status, View
+
+WORTH_KEEPING = 20  # steps
+MAX_TABS = 10_000  # whose owner is known
+
+
+def title(spec: Spec, changes: Iterable[Change] = ()) -> str:
+    """What a run changed from the defaults of its task, and on the way: the name of an entry.
+
+    `scale=none, lr=0.01; residual=off after step 120`
+    """
+    words = [changes_text(spec.unusual()) or "the defaults", hot_changes_text(changes)]
+    return "; ".join(filter(None, words))
+
+
+@dataclass
+class _Kept:
+    """What has been written of a run."""
+
+    steps: int
+    id: int | None = None
+    title: str = ""
+
+
+class Recorder:
+    """Writes runs into a history. Every method but `flush` returns at once."""
+
+    def __init__(self, history: History | None = None) -> None:
+        self.history = history or History()
+        self.problem: str | None = None  # why the last run could not be kept
+        self._owners: dict[str, str] = {}  # tab -> owner in the history
+        self._kept: WeakKeyDictionary[Run, _Kept] = WeakKeyDictionary()
+        self._lock = threading.Lock()
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="history")
+
+    def know(self, tab: str, owner: str | None) -> None:
+        """Whose runs those of a tab are; None: they are not kept."""
+        with self._lock:
+            self._owners.pop(tab, None)
+            if owner is not None:
+                self._owners[tab] = owner
+            while len(self._owners) > MAX_TABS:
+                del self._owners[next(iter(self._owners))]
+
+    def keep(self, run: Run) -> None:
+        """Keep a run that is over or about to be discarded, unless it has been kept so far.
+
+        A run that went on after its end takes the place of what was kept of it.
+        """
+        view = run.view()  # not under the lock: it takes the one of all runs
+        steps = len(view.loss)
+        if np.isfinite(view.loss).sum() < WORTH_KEEPING or steps <= run.resumed:
+            return  # too short, or a checkpoint that was brought back and not trained on
+        with self._lock:
+            owner, kept = self._owners.get(run.owner), self._kept.get(run)
+            if owner is None or (kept is not None and kept.steps >= steps):
+                return
+            if kept is None:
+                kept = self._kept[run] = _Kept(steps)
+            kept.steps = steps
+        status = view.status if view.status.over else Status.STOPPED
+        view = replace(view, status=status, frames=view.frames[-1:])
+        self._post(lambda: self._write(owner, run.started, view, kept))
+
+    def flush(self, timeout: float = 2.0) -> bool:
+        """Wait until what was to be kept is written; whether it was."""
+        with suppress(RuntimeError):  # the process ends
+            return not wait([self._writer.submit(lambda: None)], timeout).not_done
+        return False
+
+    def _post(self, job: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # the process ends
+            self._writer.submit(job)
+
+    def _write(self, owner: str, began: Spec, view: View, kept: _Kept) -> None:
+        try:
+            label = title(began, view.changes)
+            if kept.id is not None:
+                label = self._forget(owner, kept) or label
+            kept.id, kept.title = self.history.add(owner, label, began, view), label
+            self.problem = None
+        except HistoryUnavailable as error:
+            self.problem = str(error)
+
+    def _forget(self, owner: str, kept: _Kept) -> str | None:
+        """Make room for the longer version of a run; the name that its visitor gave it."""
+        with suppress(ValueError):  # deleted already
+            label = self.history.get(owner, kept.id).label
+            self.history.delete(owner, kept.id)
+            return None if label == kept.title else label
+        return None
+
+
+RECORDER = Recorder()
+RUNS.on_end = RECORDER.keep

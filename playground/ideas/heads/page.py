@@ -1,0 +1,231 @@
+"""Heads: one width split among several lookups, what each looks at, and what it is worth."""
+
+from dataclasses import replace
+
+import numpy as np
+import streamlit as st
+
+from core.attention import SelfAttention, merge_heads, split_heads
+from core.config import ModelConfig, TrainConfig
+from core.tasks import TASKS
+from playground.experiments.variants import make_setup
+from playground.figures import attention_maps
+from playground.ideas import common
+from playground.ideas.heads import measure
+from playground.ideas.heads.figures import diversity_chart, head_table, split_picture
+from playground.runs.snapshot import Frame
+from playground.runs.spec import Spec
+from playground.runs.view import View
+from playground.ui.components import live_plot
+from playground.ui.knob import Knob
+from playground.ui.run_panels import frame_at
+
+COUNTS = (1, 2, 4, 8)
+SPARE = 0.05  # nats: a head that costs less can hardly be missed
+MAPS_WIDTH, MAP_ROW = 1150, 265  # pixels
+
+WIDTH = Knob(
+    "heads_d_model",
+    "d_model",
+    (16, 32, 64, 128),
+    64,
+    "Width of the residual stream: the numbers that are split.",
+)
+COUNT = Knob("heads_count", "Heads", COUNTS, 4, "Into how many lookups the width is split.")
+WHICH = Knob(
+    "heads_which",
+    "Which head",
+    tuple(range(1, max(COUNTS) + 1)),
+    2,
+    "The head whose part of W_q is marked.",
+)
+LAYERS = Knob("heads_layers", "Layers", (1, 2, 3), 2, "How many blocks; each has as many heads.")
+TASK = Knob(
+    "heads_task",
+    "Task",
+    ("reverse", "copy", "sort", "recall"),
+    "reverse",
+    "What the model below learns, and what its heads can be good for.",
+)
+
+
+def what_is_split(found: measure.Split, which: int, config: ModelConfig) -> str:
+    """What the picture says, in two sentences."""
+    rows = measure.rows_of(which - 1, found.d_head)
+    return (
+        f"Head {which} of {config.n_heads} makes its query from rows {rows.start} to "
+        f"{rows.stop - 1} of one {config.d_model} × {config.d_model} matrix: {found.d_head} "
+        f"numbers of {config.d_model}. "
+        f"Split another way it stays the same matrix, so the model has {config.n_parameters:,} "
+        "parameters with any number of heads; what grows is the number of attention maps."
+    )
+
+
+def look(frames: tuple[Frame, ...], spec: Spec, view: View | None) -> None:
+    """What every head looks at, now or at a step scrubbed to, and what it is worth."""
+    total = spec.training.steps
+    step = None
+    if len(frames) > 1:
+        step = st.slider(
+            "Attention at step",
+            0,
+            total,
+            total,
+            key="heads_step",
+            help="Drag back through training; the right end follows the run.",
+        )
+    frame = frame_at(frames, step, total)
+    found = measure.jobs_of(frame)
+    each = [(layer, head) for layer in range(len(found)) for head in range(spec.model.n_heads)]
+    names = [f"layer {layer + 1}, head {head + 1}" for layer, head in each]
+    best = [found[layer].best(head) for layer, head in each]
+    maps = list(frame.attention.values())
+    figure = attention_maps(
+        np.concatenate([attention.stages["weights"] for attention in maps]),
+        maps[0].query_tokens,
+        maps[0].key_tokens,
+        hidden=maps[0].hidden,
+        titles=names,
+        selected=WHICH.present() - 1,
+        columns=spec.model.n_heads,
+        width=MAPS_WIDTH,
+        size=common.tall(min(MAP_ROW, MAPS_WIDTH // spec.model.n_heads + 25) * len(found) + 80),
+    )
+    live_plot(figure, key="heads_maps")
+    diversity = np.array([measure.diversity(frame) for frame in frames]).T  # [layer, frame]
+    worth = common.at_rest("heads", view, measure.ablation)
+    left, right = common.beside(3)
+    with left:
+        figure = head_table(
+            names,
+            found[0].names,
+            np.concatenate([layer.measured for layer in found]),
+            found[0].uniform,
+            [name for name, _ in best],
+            None if worth is None else worth.rise.flatten().tolist(),
+            size=common.tall(None),
+        )
+        live_plot(figure, key="heads_table")
+    with right:
+        figure = diversity_chart(
+            [frame.step for frame in frames],
+            {f"layer {i + 1}": line.tolist() for i, line in enumerate(diversity)},
+            shown=frame.step,
+            total_steps=total,
+            size=common.tall(300),
+        )
+        live_plot(figure, key="heads_diversity")
+    parted = how_they_part(diversity[:, 0], np.array(measure.diversity(frame)))
+    common.say(f"{what_they_do(frame, best, worth, names)} {parted}")
+    st.caption(
+        "Left: mean weight on the keys of each kind, over the queries that have one, in the "
+        f"example above. A head gets a name from {measure.CLEAR:.0%} of the way between an even look "
+        "and all of the weight. Middle: z of that head set to 0, on validation rows. Right: mean "
+        "Jensen–Shannon divergence between the weights of two heads, as a share of ln 2."
+    )
+
+
+def what_they_do(
+    frame: Frame, best: list[tuple[str, float]], worth: measure.Ablation | None, names: list[str]
+) -> str:
+    """How many heads can be named, and which one the model cannot do without."""
+    clear = [
+        (name, *found)
+        for name, found in zip(names, best, strict=True)
+        if found[0] != measure.NO_PATTERN
+    ]
+    said = (
+        f"At step {frame.step}, {len(clear)} of {common.counted(len(names), 'head')} can be named "
+        "by what they look at"
+    )
+    if clear:
+        name, job, weight = max(clear, key=lambda item: item[2])
+        said += f"; the clearest is {name}, with {weight:.0%} of its weight on {job}"
+    if worth is None:
+        return f"{said}."
+    rise = worth.rise.flatten()
+    most, spare = int(rise.argmax()), int((rise < SPARE).sum())
+    said += (
+        f". The loss on validation rows is {worth.loss:.3f} at step {worth.step}, and "
+        f"{worth.loss + rise[most]:.3f} without {names[most]}"
+    )
+    if not spare:
+        return f"{said}; none could go for less than {SPARE} nats."
+    return f"{said}; {spare} of {len(names)}, each alone, could go for less than {SPARE} nats."
+
+
+def how_they_part(before: np.ndarray, now: np.ndarray) -> str:
+    """Whether training has made the heads of each layer look at different things.
+
+    Args:
+        before, now: diversity of each layer's heads, at the first step and at the one on show.
+    """
+    if np.array_equal(before, now) or not np.isfinite(before + now).all():
+        return ""
+    layers = ", ".join(
+        f"{after:.2f} in layer {i + 1} ({was:.2f} before)"
+        for i, (was, after) in enumerate(zip(before, now, strict=True))
+    )
+    less = int((now < before).sum())
+    said = {0: "more different", len(now): "more alike"}.get(
+        less, "in part more alike, in part more different"
+    )
+    return f"Training has made the heads of a layer {said}: their diversity is {layers}."
+
+
+common.begin(
+    "heads", "Several heads let a model look at several places at once; each of them specialises."
+)
+with common.row():
+    name, n_layers, d_model, n_heads = (
+        knob.draw(width="content") for knob in (TASK, LAYERS, WIDTH, COUNT)
+    )
+    which = WHICH.draw(tuple(range(1, n_heads + 1)), width="content" if n_heads < 8 else 330)
+
+task = TASKS[name]()
+config = ModelConfig.for_task(task, d_model=d_model, n_heads=n_heads, n_layers=n_layers)
+found = measure.split(config, task)
+common.say(what_is_split(found, which, config))
+figure = split_picture(
+    found.w_q,
+    found.x,
+    found.q,
+    which - 1,
+    {h: replace(config, n_heads=h).n_parameters for h in COUNTS},
+    found.token,
+    size=common.tall(350),
+)
+live_plot(figure, key="heads_picture")
+rows = measure.rows_of(which - 1, found.d_head)
+common.formula(
+    r"q_i = W^Q_i\, x,\quad d_k = d_\mathrm{model}/h,",
+    rf"d_k = {d_model}/{n_heads} = {found.d_head},\quad "
+    rf"q_{{{which}}} = W^Q[{rows.start}{{:}}{rows.stop}]\,x,\quad "
+    rf"h\, d_k\, d_\mathrm{{model}} = {n_heads}\cdot{found.d_head}\cdot{d_model} = {d_model**2}",
+)
+common.source(SelfAttention, split_heads, merge_heads)
+
+other = 1 if n_heads > 1 else 8
+names = [common.counted(count, "head") for count in (n_heads, other)]
+base = Spec(config, task, TrainConfig())
+setup = make_setup(base, [(("n_heads", other),)])
+untrained = (measure.first_look(config, task),)
+
+
+def after(views: dict[str, View]) -> None:
+    view = views[names[0]]
+    look(view.frames or untrained, base, view)
+
+
+common.training(
+    "heads",
+    f"The same width, the same parameters, the same batches: {names[0]} against {names[1]}. "
+    "`reverse` needs one look for each answer; `sort` has to weigh many symbols against each "
+    "other. In which of them do several heads pay?",
+    setup,
+    names,
+    after,
+)
+if common.trial("heads").setup != setup:
+    look(untrained, base, None)
+common.onwards("heads")

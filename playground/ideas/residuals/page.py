@@ -1,0 +1,390 @@
+"""Residuals and norms: what depth does to the stream, to the gradient, and to training."""
+
+import streamlit as st
+
+from core.blocks import NORMS, SublayerConnection, keep_second
+from core.config import TrainConfig
+from core.init import INITS
+from playground.experiments.variants import make_setup
+from playground.figures.style import scientific
+from playground.ideas import common
+from playground.ideas.common import choose, counted
+from playground.ideas.residuals import measure
+from playground.ideas.residuals.figures import (
+    depth_picture,
+    depth_sweep,
+    norm_picture,
+    short,
+    skip_bars,
+    wiring_picture,
+)
+from playground.runs.spec import Spec
+from playground.runs.view import View
+from playground.ui.components import live_plot
+from playground.ui.knob import Knob
+
+PANELS = {
+    "stream": "size of the stream",
+    "variation": "how much the places differ",
+    "gradient": "gradient of the loss",
+}
+SWEPT = {
+    "gradient of W_v in the first block": lambda flow: flow.values[0],
+    "how much the places differ, after the last block": lambda flow: flow.variation[-1],
+}
+FADED, SWOLLEN = 0.1, 100  # a gradient that is so many times another one
+ALIKE = 0.05  # places that differ by less say next to nothing
+LOST, TIMES_LESS = 0.2, 3  # places differ less than this, and so many times less than others
+GROWS = (
+    "each block adds in proportion to the stream, and nothing keeps the stream small. That is what "
+    "LayerNorm is for."
+)
+IDLE = 0.05  # a loss that a block may be worth and still count for little
+TOKEN = "2 4 4 4 5 5 7 9"
+
+LAYERS = Knob(
+    "depth_layers", "Blocks", measure.DEPTHS, 8, "How many blocks are stacked: the knob to turn."
+)
+RESIDUAL = Knob(
+    "depth_residual",
+    "Residual connections",
+    (True, False),
+    True,
+    "Add each sub-layer's output to its input, or let it take its place.",
+)
+NORM = Knob(
+    "depth_norm",
+    "LayerNorm",
+    tuple(NORMS),
+    "pre",
+    "After the addition (the paper), before each sub-layer, or nowhere.",
+)
+INIT = Knob(
+    "depth_init",
+    "Initialisation",
+    tuple(INITS),
+    "gpt2",
+    "The numbers the weights start from: small ones (gpt2) make every step of the way smaller.",
+)
+TIMES = Knob(
+    "depth_times",
+    "All of them ×",
+    (0.001, 0.1, 1, 10, 1000),
+    1,
+    "Make the whole token larger or smaller, before LayerNorm.",
+)
+GAIN = Knob(
+    "depth_gain",
+    "Gain",
+    (0.5, 1, 2),
+    1,
+    "The learnt factor, one for each column; here the same for all.",
+)
+SHIFT = Knob(
+    "depth_shift",
+    "Shift",
+    (-1, 0, 1),
+    0,
+    "The learnt number that is added, one for each column; here the same for all.",
+)
+TRAINED = Knob(
+    "depth_trained",
+    "Blocks of the models to train",
+    (2, 4, 8),
+    4,
+    "How deep the two models are that learn to reverse ten symbols.",
+)
+
+
+# --- sentences --------------------------------------------------------------------------------
+
+
+def latex(number: float) -> str:
+    """2.35·10⁻⁷ rather than 2.35e-07."""
+    return common.tex(f"{number:.3g}")
+
+
+def signed(number: float) -> str:
+    return f"({latex(number)})" if number < 0 else latex(number)
+
+
+def words(number: float) -> str:
+    """The same for a sentence."""
+    if number and not 1e-2 <= abs(number) < 1e4:
+        return scientific(number)
+    return f"{number:.2g}" if abs(number) < 100 else f"{number:,.0f}"
+
+
+def share(number: float) -> str:
+    if number >= 0.1:
+        return f"{number:.0%}"
+    return f"{number:.1%}" if number >= 1e-3 else words(number)
+
+
+def times_its_size(factor: float) -> str:
+    return "its full size" if 0.95 <= factor < 1.05 else f"{words(factor)} times its size"
+
+
+def norm_name(norm: str, absent: str = "no norm") -> str:
+    return absent if norm == "none" else f"{norm}-norm"
+
+
+def about_flow(found: measure.Flow, residual: bool, norm: str) -> str:
+    """What the chosen wiring does to an untrained model."""
+    if found.factor < FADED:
+        gradient = f"fades on its way back, to {words(found.factor)} of its size"
+    elif found.factor > SWOLLEN:
+        gradient = f"grows on its way back, {words(found.factor)} times"
+    else:
+        gradient = f"comes back at {times_its_size(found.factor)}"
+    last = share(found.variation[-1])
+    if found.variation[-1] < ALIKE:
+        rest = f"The places of a row have become alike: only {last} of the stream tells them apart."
+    else:
+        rest = f"{last} of the stream tells the places of a row apart."
+    return (
+        f"{counted(len(found.stream) - 1, 'block')} {'with' if residual else 'without'} residual "
+        f"connections, {norm_name(norm, 'without LayerNorm')}: the gradient {gradient}. {rest}"
+    )
+
+
+def what_it_does(on: measure.Flow, off: measure.Flow, norm: str) -> str:
+    """The usual claim, held against what was measured."""
+    fades, swells = off.factor < FADED, on.factor > SWOLLEN
+    lost = off.variation[-1] < LOST and off.variation[-1] * TIMES_LESS < on.variation[-1]
+    without = (
+        f"Without residual connections {words(off.factor)} of the gradient is left in the first "
+        "block"
+    )
+    both = (
+        f"Without residual connections the gradient comes back at {times_its_size(off.factor)}, "
+        f"with them at {times_its_size(on.factor)}"
+    )
+    lost_too = (
+        f"what tells the places of a row apart is {share(off.variation[-1])} of the stream "
+        f"without, {share(on.variation[-1])} with them"
+    )
+    if fades and swells:
+        return (
+            f"**Half of the usual claim holds here.** {without}. With them it grows "
+            f"{words(on.factor)} times: {GROWS}"
+        )
+    if fades:
+        said = (
+            f"**The usual claim holds here.** {without}; with them it comes back at "
+            f"{times_its_size(on.factor)}."
+        )
+        return f"{said} And it is not all that is lost: {lost_too}." if lost else said
+    if swells:
+        return f"**Here residual connections alone do harm.** {both}: {GROWS}"
+    if lost:
+        reason = "" if norm == "none" else ": LayerNorm restores sizes, on the way back too"
+        return (
+            f"**Here it is not the gradient's size.** {both}{reason}. But {lost_too}, and no "
+            "norm brings back what is lost. Each attention takes weighted means over the places. "
+            "Added to the stream, they leave it what it knew; in its place, block after block, "
+            "only the mean survives."
+        )
+    return f"**Here little is lost so far.** {both}; {lost_too}. Depth is the knob to turn."
+
+
+def over_depth(two: measure.Flow, deep: measure.Flow, norm: str, init: str) -> str:
+    """The honest half: how much of it is a matter of depth."""
+    said = (
+        f"Without residual connections, {norm_name(norm)}: with two blocks the gradient comes back "
+        f"at {times_its_size(two.factor)}, and {share(two.variation[-1])} of the stream tells the "
+        f"places apart; with {len(deep.stream) - 1} it is {words(deep.factor)} and "
+        f"{share(deep.variation[-1])}. Depth is the knob to turn."
+    )
+    if norm == "pre" and init == "gpt2":
+        said += (
+            " Two blocks with pre-norm learn without residual connections as well, only later: "
+            "train them below, and see."
+        )
+    return said
+
+
+def about_norm(done: measure.Normalised) -> str:
+    """What became of the token's size."""
+    size = (sum(value**2 for value in done.scaled) / len(done.scaled)) ** 0.5
+    same = f"the same, to {words(done.off)}" if done.off else "the very same numbers"
+    if done.variance == 0:
+        said = (
+            "All numbers are the same, so nothing is left but the shift: a variance of 0, and ε "
+            "keeps it from being a division by 0."
+        )
+    elif size < 0.99:
+        said = (
+            f"The variance, {words(done.variance)}, is not large beside ε = {words(done.eps)}: "
+            f"afterwards the size is {size:.2g} instead of 1. LayerNorm does not blow up what is "
+            "next to nothing."
+        )
+    else:
+        said = (
+            "Whatever the size before, divided by the root of the variance it is "
+            f"{size:.3f}: multiply all numbers by 10, and only the first two pictures would say "
+            "so. Gain and shift may then undo that."
+        )
+    return f"{said} PyTorch's own LayerNorm gives {same}."
+
+
+def worth(skipped: measure.Skipped) -> str:
+    """Which blocks of a trained model count."""
+    losses = skipped.without
+    worst = max(range(len(losses)), key=losses.__getitem__)
+    idle = [str(i + 1) for i, loss in enumerate(losses) if loss < skipped.whole + IDLE]
+    said = f"All blocks: {short(skipped.whole)}. Without block {worst + 1}: {short(losses[worst])}."
+    if not idle:
+        return f"{said} None of them can be spared."
+    which = f"Blocks {', '.join(idle)} cost" if len(idle) > 1 else f"Block {idle[0]} costs"
+    return (
+        f"{said} {which} less than {IDLE:g} to leave out: what passes by a block on the residual "
+        "connection need not pass through it."
+    )
+
+
+WIRED = {
+    (True, "post"): r"x' = \mathrm{LayerNorm}(x + f(x))",
+    (True, "pre"): r"x' = x + f(\mathrm{LayerNorm}(x))",
+    (True, "none"): r"x' = x + f(x)",
+    (False, "post"): r"x' = \mathrm{LayerNorm}(f(x))",
+    (False, "pre"): r"x' = f(\mathrm{LayerNorm}(x))",
+    (False, "none"): r"x' = f(x)",
+}
+SLOPE = {
+    True: r"\frac{\partial (x + f)}{\partial x} = 1 + \frac{\partial f}{\partial x}",
+    False: r"\frac{\partial f}{\partial x}\ \text{alone}",
+}
+
+
+# --- the page ---------------------------------------------------------------------------------
+
+common.begin(
+    "depth",
+    "Residual connections keep the gradient alive through many layers, and LayerNorm keeps the "
+    "numbers in shape.",
+)
+n_layers, residual, norm, init = choose(LAYERS, RESIDUAL, NORM, INIT)
+
+flows = {kind: measure.flow(n_layers, kind, norm, init) for kind in (True, False)}
+found = flows[residual]
+common.say(about_flow(found, residual, norm))
+size = common.tall(450, 450)
+left, right = st.columns([1, 3.4], gap="small")
+with left:
+    live_plot(wiring_picture(residual, norm, size=size), key="depth_wiring")
+with right:
+    panels = {
+        title: {kind: getattr(flow, name) for kind, flow in flows.items()}
+        for name, title in PANELS.items()
+    }
+    figure = depth_picture(panels, residual=residual, smallest=measure.SMALLEST, size=size)
+    live_plot(figure, key="depth_picture")
+ratio = (
+    rf"\frac{{\lVert \partial L / \partial x_{{{1 if n_layers > 1 else 0}}} \rVert}}"
+    rf"{{\lVert \partial L / \partial x_{{{n_layers}}} \rVert}} = {latex(found.factor)}"
+)
+if found.steps > 1 and found.factor:
+    each = latex(found.factor ** (1 / found.steps))
+    ratio += rf" = \left({each}\right)^{{{found.steps}}}"
+common.formula(WIRED[residual, norm] + r",\qquad " + SLOPE[residual], ratio)
+st.markdown(what_it_does(flows[True], flows[False], norm))
+st.caption(
+    f"An untrained model, d_model {measure.D_MODEL}, {measure.ROWS} rows of reverse, in float64. Size: "
+    "root of the mean square. How much the places differ: the size of what is left of the stream "
+    "once its mean over the places of a row is taken away, as a share. Gradient: with respect to "
+    "the stream, its length."
+)
+
+st.subheader("At every depth", anchor=False)
+sweep_place = st.container()
+
+st.subheader("LayerNorm, number by number", anchor=False)
+with common.row():
+    text = st.text_input(
+        "Eight numbers of one token",
+        TOKEN,
+        key="depth_numbers",
+        bind="query-params",
+        max_chars=200,
+        width=340,
+        help=f"Exactly {measure.COUNT} numbers, with spaces between, none beyond "
+        f"±{measure.LARGEST:,.0f}.",
+    )
+    times, gain, shift = (knob.draw() for knob in (TIMES, GAIN, SHIFT))
+try:
+    values = measure.numbers(text)
+except ValueError as error:
+    st.error(f"Eight numbers: {error}. The picture shows {TOKEN}.")
+    values = measure.numbers(TOKEN)
+done = measure.layer_norm([times * value for value in values], gain, shift)
+live_plot(
+    norm_picture(
+        [
+            ("x", done.values),
+            (f"− mean {short(done.mean)}", done.centred),
+            (f"÷ √(variance {short(done.variance)} + ε)", done.scaled),
+            (f"× gain {gain} + shift {shift}", done.out),
+        ],
+        size=common.tall(290, 360),
+    ),
+    key="depth_norm_steps",
+)
+common.formula(
+    r"\mathrm{LayerNorm}(x) = \gamma\,\frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} + \beta",
+    rf"{gain} \cdot \frac{{{latex(done.values[0])} - {signed(done.mean)}}}"
+    rf"{{\sqrt{{{latex(done.variance)} + 10^{{-5}}}}}} + {signed(shift)} = {done.out[0]:.2f}",
+)
+st.markdown(about_norm(done))
+common.source(SublayerConnection, NORMS[norm], *(() if residual else (keep_second,)))
+
+# --- training ---------------------------------------------------------------------------------
+
+LINES = ("with residual connections", "without")
+
+
+def after(views: dict[str, View]) -> None:
+    """What each block of the trained model is worth: leave it out."""
+    skipped = common.at_rest("depth", views[LINES[0]], measure.skip_each)
+    if skipped is None:
+        return
+    st.markdown(
+        "**The first model without one of its blocks.** The block's output is exchanged for its "
+        "input, and nothing is trained again."
+    )
+    chance = task.chance("decoder").blind
+    figure = skip_bars(skipped.whole, skipped.without, chance=chance, size=common.tall(300, 380))
+    live_plot(figure, key="depth_skipped")
+    st.markdown(worth(skipped))
+
+
+trained = TRAINED.draw()
+task = measure.TASK
+base = Spec(measure.config(trained, True, norm, init), task, TrainConfig(steps=250))
+common.training(
+    "depth",
+    f"The same model with {trained} blocks, {norm_name(norm)} and `{init}` (as above), with and "
+    f"without residual connections. Then try {2 if trained > 2 else 4} blocks: does it still "
+    "matter? Afterwards each block of the first model is left out in turn.",
+    make_setup(base, [(("residual", False),)]),
+    LINES,
+    after=after,
+)
+common.onwards("depth")
+
+with sweep_place:
+    with st.spinner("Measuring every depth …"):
+        swept = measure.sweep(init, tuple(NORMS))
+    figure = depth_sweep(
+        measure.DEPTHS,
+        {
+            title: {key: [number(flow) for flow in row] for key, row in swept.items()}
+            for title, number in SWEPT.items()
+        },
+        chosen=(n_layers, residual, norm),
+        smallest=measure.SMALLEST,
+        size=common.tall(390, 480),
+    )
+    live_plot(figure, key="depth_sweep")
+    two, deep = (swept[False, norm][measure.DEPTHS.index(n)] for n in (2, measure.DEPTHS[-1]))
+    st.markdown(over_depth(two, deep, norm, init))

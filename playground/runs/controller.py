@@ -1,0 +1,180 @@
+"""One visitor's controller: the run in work, the curves before it, what was changed in between.
+
+The knobs say what is wanted (`follow`), the buttons say when (`play`, `pause`, `step`, `reset`).
+A knob that keeps all shapes is turned in the running model; any other one starts again, and the
+old curve stays as a ghost to compare with.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from core.config import ModelConfig, TrainConfig
+from core.device import Device, choose_device
+from core.train import Trainer
+from playground.runs import estimate
+from playground.runs.limits import check_limits
+from playground.runs.pool import RUNS, Runs
+from playground.runs.run import Run
+from playground.runs.saved_run import SavedRun
+from playground.runs.snapshot import Frame, take_frame
+from playground.runs.spec import Spec, changes_text, diff_text
+from playground.runs.view import Status, View
+
+GHOSTS = 3  # earlier curves kept for comparison
+WORTH_KEEPING = 5  # steps a curve needs to become a ghost
+
+
+@dataclass(frozen=True)
+class Ghost:
+    """A curve that has been, and what it was trained with."""
+
+    label: str
+    view: View
+
+
+def is_hot(names: Iterable[str]) -> bool:
+    """Whether knobs can be turned while a run goes on."""
+    return set(names) <= {*ModelConfig.hot(), *TrainConfig.hot()}
+
+
+@lru_cache(maxsize=64)
+def untrained(spec: Spec, device: Device) -> Frame:
+    """What the model sees before its first step. A spec says everything, so this is cached."""
+    trainer = Trainer(spec.model, spec.task, spec.training, device)
+    return take_frame(trainer, spec.task.probe(spec.model.architecture, spec.probe))
+
+
+class Controller:
+    """The state behind one visitor's Playground page."""
+
+    correction = 1.0  # measured step time over estimated, shared by all visitors
+
+    def __init__(self, owner: str, runs: Runs = RUNS, device: Device | None = None) -> None:
+        self.owner, self.runs = owner, runs
+        self.device = device or choose_device()
+        self.spec: Spec | None = None
+        self.run: Run | None = None
+        self.ghosts: list[Ghost] = []
+        self.notice: str | None = None
+        self.fresh = True  # no run yet in this session
+        self.begun = 0  # runs so far
+
+    def learn_speed(self, view: View) -> None:
+        """Let a measured run correct the estimate for those to come."""
+        if len(view.loss) >= 20 and view.seconds_trained:
+            guess = estimate.seconds_per_step(view.spec)
+            Controller.correction = view.seconds_trained / len(view.loss) / guess
+
+    def follow(self, spec: Spec) -> None:
+        """The knobs now say `spec`: change the run, or start again.
+
+        Raises:
+            ValueError: the spec is beyond the limits; the old run goes on.
+        """
+        old = self.spec
+        if old is None or self.run is None:
+            self.spec = spec
+            return
+        if diff := old.diff(spec):
+            check_limits(spec)
+        self.spec = spec
+        if diff:
+            self._turn(old, diff)
+        if old.probe != spec.probe and self.run is not None:
+            self.run.show(spec.probe)
+
+    def _turn(self, old: Spec, diff: dict[str, tuple]) -> None:
+        status = self.run.view().status
+        if is_hot(diff) and status not in (Status.DIVERGED, Status.FAILED):
+            when = "after its end" if status.over else "while it ran"
+            self.run.change(self.spec)
+            self.notice = (
+                f"Changed {when}: {diff_text(diff)}. A link to this page begins with it at step 0."
+            )
+            return
+        self._retire(changes_text(self.spec.changes_to(old)))
+        again = "Started again" if status.moving else "Press Play to train it"
+        self.notice = f"Changed: {diff_text(diff)}. {again}; the old curve stays for comparison."
+        if status.moving:
+            self._start()
+
+    def _retire(self, label: str) -> None:
+        """Make the present run a ghost."""
+        view = replace(self.run.view(), frames=())  # only its curve is kept
+        self.runs.discard(self.run)
+        self.run = None
+        if len(view.loss) >= WORTH_KEEPING:
+            self.ghosts = [*self.ghosts, Ghost(label, view)][-GHOSTS:]
+
+    @property
+    def view(self) -> View | None:
+        """The run as it is now; None: there is none. A page reads this once and hands it on."""
+        return self.run.view() if self.run else None
+
+    def play(self) -> None:
+        """Go on, or start: a finished run starts again unless steps have been added.
+
+        Raises:
+            ValueError: the spec is beyond the limits; the message says them in numbers.
+        """
+        self._start_over_if_over()
+        if self.run is None:
+            self._start()
+        else:
+            self.run.play()
+
+    def step(self) -> None:
+        """Do one optimiser step and pause."""
+        self._start_over_if_over()
+        if self.run is None:
+            self._start(play=False)
+        self.run.step_once()
+
+    def _start_over_if_over(self) -> None:
+        if self.run is not None and self.run.view().status.over:
+            self.runs.discard(self.run)
+            self.run = None
+
+    def _start(self, play: bool = True) -> None:
+        self.run = self.runs.start(self.owner, self.spec, play=play)
+        self.fresh = False
+        self.begun += 1
+
+    def pause(self) -> None:
+        if self.run is not None:
+            self.run.pause()
+
+    def reset(self) -> None:
+        """Back to before the first step: same seed, same numbers, no ghosts."""
+        if self.run is not None:
+            self.runs.discard(self.run)
+        self.run, self.ghosts, self.notice = None, [], None
+
+    def show(self, ghosts: list[Ghost]) -> None:
+        """Lay earlier curves below the present one, instead of those that are there."""
+        self.ghosts = list(ghosts)
+
+    def resume(self, saved: SavedRun) -> None:
+        """Put a saved run in the place of the present one; it rests until Play is pressed.
+
+        Raises:
+            ValueError: no room for it on this server; the present run goes on.
+        """
+        run = self.runs.start(self.owner, saved.spec, play=False, saved=saved)
+        if self.run is not None:
+            self._retire("the run before")
+        self.run, self.spec, self.fresh = run, saved.spec, False
+        self.begun += 1
+        self.notice = f"From a checkpoint of step {saved.trainer.step_count}."
+
+    def frames(self, view: View | None) -> tuple[Frame, ...]:
+        """The pictures there are, oldest first; without a run, that of the untrained model."""
+        if view is not None and view.frames:
+            return view.frames
+        return (untrained(replace(self.spec, training=_at_rest(self.spec.training)), self.device),)
+
+
+def _at_rest(training: TrainConfig) -> TrainConfig:
+    """Only the seed decides what an untrained model sees: one cache entry for all the rest."""
+    return TrainConfig(seed=training.seed)

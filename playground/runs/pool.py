@@ -1,0 +1,194 @@
+"""Background runs: a few worker threads step every visitor's run in turn.
+
+A page starts a run, requests requests to it (pause, another probe, a checkpoint) and reads views of
+it. Only the worker that holds a run touches its live model: it trains for a short slice of time,
+or serves what was posted, and hands the run back. A run is either idle, in the line, or with one
+worker; all of this book-keeping happens under one lock, the training does not.
+"""
+
+import atexit
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from core.device import Device, choose_device
+from playground.runs.limits import MAX_ACTIVE, MAX_RUNS, check_limits
+from playground.runs.run import Run
+from playground.runs.saved_run import SavedRun
+from playground.runs.scheduler import Schedule
+from playground.runs.spec import Spec
+
+GRACE = 20.0  # seconds a run outlives its visitor's session
+
+
+class _Absence(NamedTuple):
+    """A visitor who left."""
+
+    end: float  # when the runs are freed
+    resume: list[Run]  # those that go on if the visitor comes back before
+
+
+class Runs:
+    """All runs of the server and the threads that train them.
+
+    Args:
+        workers: threads; None is PLAYGROUND_WORKERS, or one per core (on a GPU one).
+        grace: seconds until the runs of a visitor who left are freed.
+    """
+
+    def __init__(
+        self,
+        workers: int | None = None,
+        max_active: int = MAX_ACTIVE,
+        max_runs: int = MAX_RUNS,
+        grace: float = GRACE,
+        device: Device | None = None,
+    ) -> None:
+        self.max_runs, self.grace = max_runs, grace
+        # Told of every run that has ended, by its worker, or that is discarded, under the lock.
+        self.on_end: Callable[[Run], None] = lambda run: None
+        self._workers, self._device = workers, device
+        self._schedule = Schedule(max_active)
+        self._lock = self._schedule.lock
+        self._runs: list[Run] = []
+        self._left: dict[str, _Absence] = {}  # by owner
+        self._threads: list[threading.Thread] = []
+        self._closing = False
+
+    @property
+    def device(self) -> Device:
+        """Where all runs are computed."""
+        if self._device is None:
+            self._device = choose_device()
+        return self._device
+
+    def start(
+        self, owner: str, spec: Spec, play: bool = True, saved: SavedRun | None = None
+    ) -> Run:
+        """Put a run to work; it is built in the background.
+
+        Args:
+            saved: go on from there, instead of beginning at step 0 with `spec`.
+
+        Raises:
+            ValueError: a spec that does not fit together, or is too large for this server.
+        """
+        spec.model.check_fits(spec.task)
+        self.device.check(spec.training.precision)
+        with self._lock:
+            if len(self._runs) >= self.max_runs:
+                raise ValueError(
+                    f"{len(self._runs)} runs are open: the limit here is {self.max_runs}; "
+                    "try again when another visitor has left"
+                )
+            check_limits(spec, taken=sum(run.memory for run in self._runs))
+            run = Run(owner, spec, self._schedule, self.device, saved)
+            self._runs.append(run)
+            if play:
+                run.play()
+            self._start_threads()
+        return run
+
+    def of(self, owner: str) -> list[Run]:
+        """A visitor's runs, oldest first."""
+        with self._lock:
+            return [run for run in self._runs if run.owner == owner]
+
+    def leave(self, owner: str) -> None:
+        """The visitor's session ended: pause now, free after the grace period."""
+        with self._lock:
+            if owner in self._left or not self._threads:
+                return
+            resume = [run for run in self.of(owner) if run.requested]
+            self._left[owner] = _Absence(time.monotonic() + self.grace, resume)
+            for run in self.of(owner):
+                run.pause()
+            self._lock.notify()  # somebody has to watch the clock
+
+    def come_back(self, owner: str) -> None:
+        """The session goes on: so do its runs that trained when it left."""
+        with self._lock:
+            if absence := self._left.pop(owner, None):
+                for run in absence.resume:
+                    run.play()
+
+    def discard(self, run: Run) -> None:
+        """Stop a run and forget it; its memory is free within one step."""
+        with self._lock:
+            if run in self._runs:
+                self._runs.remove(run)
+                self.on_end(run)
+                run.free()
+
+    def close(self) -> None:
+        """End all runs and threads; returns when the steps being made are over."""
+        with self._lock:
+            for run in list(self._runs):
+                self.discard(run)
+            self._closing = True
+            self._lock.notify_all()
+            threads = list(self._threads)
+        for thread in threads:
+            thread.join()
+        with self._lock:
+            while run := self._schedule.take():
+                run.take_turn()  # there is nothing but to be freed
+            self._threads.clear()
+            self._left.clear()
+            self._closing = False
+        atexit.unregister(self.close)
+
+    def active(self) -> int:
+        """Runs that train now."""
+        return len(self._schedule.active)
+
+    def threads(self) -> int:
+        """Worker threads that are alive."""
+        return sum(thread.is_alive() for thread in self._threads)
+
+    # --- under the lock -------------------------------------------------------------------
+
+    def _start_threads(self) -> None:
+        if self._threads or self._closing:
+            return
+        count = self._workers or int(os.environ.get("PLAYGROUND_WORKERS") or 0)
+        count = count or ((os.cpu_count() or 1) if self.device.kind == "cpu" else 1)
+        for i in range(count):
+            thread = threading.Thread(target=self._work, name=f"run-worker-{i}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        atexit.register(self.close)
+
+    def _free_who_left(self) -> None:
+        now = time.monotonic()
+        for owner in [owner for owner, absence in self._left.items() if absence.end <= now]:
+            del self._left[owner]
+            for run in self.of(owner):
+                self.discard(run)
+
+    # --- workers --------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while (run := self._next()) is not None:
+            run.take_turn()
+            if run.ended:
+                self.on_end(run)
+            with self._lock:
+                self._schedule.hand_back(run)
+            del run  # an idle worker keeps no run in memory
+
+    def _next(self) -> Run | None:
+        """Wait for a run that has something to do; None when the server closes."""
+        with self._lock:
+            while not self._closing:
+                self._free_who_left()
+                if run := self._schedule.take():
+                    return run
+                ends = [absence.end for absence in self._left.values()]
+                self._lock.wait(min(ends) - time.monotonic() if ends else None)
+        return None
+
+
+RUNS = Runs()

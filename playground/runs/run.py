@@ -1,0 +1,305 @@
+"""One run: what its page asks of it, and how the worker that holds it serves that.
+
+Only that worker touches the live model, between two steps. Requests are posted and return at once.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+from core.device import Device
+from core.tasks import Batch
+from core.train import Diverged, Trainer
+from playground.runs.budget import Watch
+from playground.runs.limits import check_limits, estimated_memory, failure_in_words
+from playground.runs.saved_run import SavedRun, save
+from playground.runs.scheduler import Schedule, State
+from playground.runs.snapshot import Level, take_frame
+from playground.runs.spec import Spec
+from playground.runs.view import Record, Status, View
+
+log = logging.getLogger(__name__)
+Answer = TypeVar("Answer")
+
+SLICE = 0.04  # seconds a run trains before the next one gets its turn
+
+
+class Run:
+    """One training run. Every public method returns at once."""
+
+    def __init__(
+        self,
+        owner: str,
+        spec: Spec,
+        schedule: Schedule,
+        device: Device,
+        saved: SavedRun | None = None,
+    ) -> None:
+        self.owner, self.started = owner, saved.began if saved else spec
+        self._schedule, self._lock, self._device = schedule, schedule.lock, device
+        # Under the lock:
+        self.state = State.IDLE
+        self.requests: deque[Callable[[], None]] = deque()
+        self.requested = False  # whether it should be training
+        self.memory = estimated_memory(spec)  # bytes
+        self._spec = spec
+        self.resumed = saved.trainer.step_count if saved else 0  # steps of an earlier run
+        over = saved is not None and self.resumed >= spec.training.steps
+        self._outcome: Status | None = Status.DONE if over else None
+        self._message = ""
+        self._freed = False
+        # Written by the worker alone:
+        self.record = saved.record if saved else Record()
+        self._saved = saved  # until it has been built
+        self._trainer: Trainer | None = None
+        self._probe = spec.task.probe(spec.model.architecture, spec.probe)
+        self._watch = Watch()
+        with self._lock:
+            self._post(self._do_build)
+
+    # --- for pages ------------------------------------------------------------------------
+
+    def play(self) -> None:
+        """Train; wait in the queue if too many do."""
+        with self._lock:
+            if self._outcome is None and not self._freed:
+                self.requested = True
+                self._schedule.admit(self)
+
+    def pause(self) -> None:
+        """Train no further than the step that is being made."""
+        self._halt(self._do_pause)
+
+    def step_once(self) -> None:
+        """Pause, and make one step."""
+        self._halt(self._do_step)
+
+    def stop(self) -> None:
+        """End the run within one step. What was learnt can still be looked at and saved."""
+        self._halt(self._do_stop)
+
+    def change(self, wanted: Spec) -> None:
+        """Turn the hot knobs in which another spec differs; in force from the next step on.
+
+        Raises:
+            ValueError: not a hot knob, an illegal value, or too large; nothing has changed then.
+        """
+        with self._lock:
+            hot = dict(self._spec.changes_to(wanted))
+            spec = self._spec.turned(hot)
+            check_limits(spec)
+            self._spec, self.memory = spec, estimated_memory(spec)
+            if self._outcome is Status.DONE and len(self.record) < spec.training.steps:
+                self._outcome = None  # more steps are asked for: it can go on
+            self._post(partial(self._do_change, hot))
+
+    def show(self, probe: str | None) -> None:
+        """Look at another example; None is the task's own.
+
+        Raises:
+            ValueError: the text is no example of the task; the old one stays then.
+        """
+        batch = self._spec.task.probe(self._spec.model.architecture, probe)
+        with self._lock:
+            self._spec = replace(self._spec, probe=probe)
+            self._post(partial(self._do_show, batch))
+
+    def ask(self, question: Callable[[Trainer], Answer]) -> "Future[Answer]":
+        """What the worker finds of the live model between two steps.
+
+        Args:
+            question: is asked in the worker's thread, and leaves the trainer as it is.
+
+        The future raises what the question raises, and ValueError where there is no model.
+        """
+        future: Future[Answer] = Future()
+        with self._lock:
+            if self._freed:
+                future.set_exception(_gone())
+            self._post(partial(self._do_answer, question, future))
+        return future
+
+    def checkpoint(self) -> "Future[bytes]":
+        """The run as it is between two steps, as a file's bytes.
+
+        The future raises ValueError where there is nothing to save.
+        """
+        return self.ask(lambda trainer: save(trainer, self.record, self.started))
+
+    def free(self) -> None:
+        """End the run for good, within one step; its model is forgotten."""
+        with self._lock:
+            self._halt(self._do_free)
+            self._freed = True
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is over, its last picture included."""
+        return self._outcome is not None and not self.requests and not self._freed
+
+    def view(self) -> View:
+        """The run as it is now."""
+        with self._lock:
+            now = {
+                "status": self._status(),
+                "message": self._message,
+                "queue_place": self._schedule.place(self),
+                "busy": bool(self.requests)
+                or (self.state is State.WITH_WORKER and not self.requested),
+                "spec": self._spec,
+            }
+        return self.record.view(**now)
+
+    def _status(self) -> Status:
+        if self._outcome is not None:
+            return self._outcome
+        if self._schedule.place(self) is not None or self._trainer is None:
+            return Status.QUEUED
+        # A run that is asked to pause still runs until it has paused.
+        return Status.RUNNING if self in self._schedule.active else Status.PAUSED
+
+    def _halt(self, request: Callable[[], None]) -> None:
+        """Post what ends the request to train."""
+        with self._lock:
+            self.requested = False
+            self._post(request)
+
+    def _post(self, request: Callable[[], None]) -> None:
+        if not self._freed:
+            self.requests.append(request)
+            self._schedule.call(self)
+
+    def admitted(self) -> None:
+        """The schedule lets it train from now on."""
+        self.record.forget_speed()
+
+    # --- for the worker that holds the run ------------------------------------------------
+
+    def take_turn(self) -> None:
+        """Serve what was posted, or train for a slice. Whatever goes wrong ends this run only."""
+        try:
+            if self.requests:
+                while self.requests:
+                    self.requests.popleft()()
+            elif self._trainer is not None:
+                self._train(time.perf_counter() + SLICE)
+        except Diverged as end:
+            end.with_traceback(None)  # it would keep the step's tensors
+            self._finish(Status.DIVERGED, str(end))
+            self.requests.append(self._refresh)
+        except Exception as error:
+            self._trainer = None
+            log.exception("run %r failed", self.started.label)
+            self._finish(Status.FAILED, failure_in_words(error, self._spec))
+
+    def _train(self, end: float) -> None:
+        while True:
+            self._step()
+            if self._outcome is not None:
+                return
+            if (level := self._watch.due(n_active=len(self._schedule.active))) is not None:
+                self._look(level, self._watch.charged)
+            if self.requests or time.perf_counter() >= end:
+                return
+
+    def _step(self) -> None:
+        """One step, or the end of the run."""
+        if self._trainer.step_count < self._trainer.config.steps:
+            with self._watch.training():
+                step = self._trainer.step()
+            self.record.add_step(step)
+        if self._trainer.step_count >= self._trainer.config.steps:
+            self._look(Level.GENERATION)
+            self._finish(Status.DONE)
+
+    def _look(
+        self,
+        level: Level = Level.VALIDATION,
+        charged: Callable[[Level], AbstractContextManager] = nullcontext,
+    ) -> None:
+        """Show pages a frame, unless the model has nothing finite to show."""
+        if self._trainer is None:
+            return
+        last, asked = self.record.last, self._interrupted
+        frame = take_frame(self._trainer, self._probe, last, level, asked, charged)
+        if frame.finite:
+            self.record.add_frame(frame)
+
+    def _interrupted(self) -> bool:
+        """Whether somebody waits for the worker."""
+        return bool(self.requests)
+
+    def _refresh(self) -> None:
+        """Let the last frame be of the last step, all of it measured."""
+        if self.record.last is None or self.record.last.measured_at != len(self.record):
+            self._look()
+
+    def _rest(self) -> None:
+        """Train no further, unless somebody pressed Play since."""
+        self._refresh()
+        with self._lock:
+            if not self.requested:
+                self._schedule.withdraw(self)
+
+    def _finish(self, status: Status, message: str = "") -> None:
+        with self._lock:
+            self._outcome, self._message, self.requested = status, message, False
+            self._schedule.withdraw(self)
+
+    def _do_build(self) -> None:
+        if self._freed:
+            return
+        spec, saved, self._saved = self.started, self._saved, None
+        if saved is None:
+            self._trainer = Trainer(spec.model, spec.task, spec.training, self._device)
+            self.record = Record(self._trainer.layers)
+        else:
+            self._trainer = saved.trainer
+        self._look(Level.GENERATION if self._outcome is Status.DONE else Level.VALIDATION)
+
+    def _do_pause(self) -> None:
+        if self._outcome is None:
+            self._rest()
+
+    def _do_step(self) -> None:
+        if self._outcome is None:
+            self._step()
+            self._rest()
+
+    def _do_stop(self) -> None:
+        if self._outcome is None:
+            self._finish(Status.STOPPED)
+            self._refresh()
+
+    def _do_change(self, hot: dict[str, Any]) -> None:
+        if self._trainer is not None:
+            self._trainer.change(**hot)
+            self.record.changes = tuple(self._trainer.changes)
+            self._look()
+
+    def _do_show(self, probe: Batch) -> None:
+        self._probe = probe
+        self._look(Level.PROBE)
+
+    def _do_answer(self, question: Callable[[Trainer], Answer], future: "Future[Answer]") -> None:
+        try:
+            if self._trainer is None:
+                raise _gone()
+            future.set_result(question(self._trainer))
+        except Exception as error:
+            future.set_exception(error)
+
+    def _do_free(self) -> None:
+        self._trainer = None
+        if self._outcome is None:
+            self._finish(Status.STOPPED)
+
+
+def _gone() -> ValueError:
+    return ValueError("this run is no longer in memory: there is nothing to save or to measure")

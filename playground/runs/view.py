@@ -1,0 +1,248 @@
+"""A run as pages see it: the record that its worker writes, and the views that pages read of it."""
+
+import math
+import time
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from core.train import Change, Step
+from playground.runs.snapshot import MAX_FRAME_BYTES, Frame
+from playground.runs.spec import Spec
+
+MAX_FRAMES = 120
+LAST = 20  # steps whose mean is the loss that a run has reached
+
+
+class Status(StrEnum):
+    QUEUED = "queued"  # not built yet, or waiting until fewer runs train
+    RUNNING = "running"
+    PAUSED = "paused"
+    DONE = "done"
+    STOPPED = "stopped"
+    DIVERGED = "diverged"
+    FAILED = "failed"
+
+    @property
+    def moving(self) -> bool:
+        """Whether steps are being done, or will be without another press."""
+        return self in (Status.QUEUED, Status.RUNNING)
+
+    @property
+    def over(self) -> bool:
+        """Whether the run goes no further by itself."""
+        return self.conclusive or self in (Status.STOPPED, Status.FAILED)
+
+    @property
+    def conclusive(self) -> bool:
+        """Whether the run came to an end of its own, which says something about its knobs."""
+        return self in (Status.DONE, Status.DIVERGED)
+
+
+def _nothing() -> np.ndarray:
+    return np.empty(0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """A run as a page reads it: nothing in it changes any more. Arrays have one entry a step."""
+
+    status: Status
+    message: str = ""  # why a run diverged or failed, else empty
+    queue_place: int | None = None  # 1 is next; None: not waiting
+    busy: bool = False  # a request is still being served
+    spec: Spec | None  # as asked for, hot changes included; None: a curve without its run
+    steps: np.ndarray
+    loss: np.ndarray
+    lr: np.ndarray = field(default_factory=_nothing)
+    grad_norm: np.ndarray = field(default_factory=_nothing)
+    layer_norms: dict[str, np.ndarray] = field(default_factory=dict)
+    val_steps: np.ndarray = field(
+        default_factory=_nothing
+    )  # where the validation set was evaluated
+    val_loss: np.ndarray = field(default_factory=_nothing)
+    val_accuracy: np.ndarray = field(default_factory=_nothing)
+    frames: tuple[Frame, ...] = ()
+    changes: tuple[Change, ...] = ()
+    steps_per_second: float = 0.0  # lately, by the clock on the wall; 0: not known yet
+    tokens_per_second: float = 0.0
+    seconds_left: float | None = None
+    seconds_trained: float = 0.0  # spent in steps
+
+    @property
+    def live(self) -> bool:
+        """Whether a page should look again soon."""
+        return self.busy or self.status.moving
+
+    @property
+    def diverged(self) -> bool:
+        return self.status is Status.DIVERGED
+
+    def recent_loss(self, step: int | None = None) -> float:
+        """The mean of the last 20 training losses, at the end or after `step` steps.
+
+        A loss that nobody knows, because a checkpoint came without its curve, is left out; NaN
+        where none is known.
+        """
+        losses = self.loss[:step][-LAST:]
+        losses = losses[np.isfinite(losses)]
+        return float(np.mean(losses, dtype=np.float64)) if len(losses) else math.nan
+
+    def reached(self, step: int | None = None) -> float:
+        """What the run has achieved: `recent_loss`, infinite where it diverged."""
+        return math.inf if self.diverged else self.recent_loss(step)
+
+
+class Columns:
+    """Rows of numbers, float32. It only grows, so a slice of it never changes."""
+
+    def __init__(self, width: int) -> None:
+        self._rows = np.empty((256, width), np.float32)
+        self.count = 0
+
+    def append(self, *row: float) -> None:
+        if self.count == len(self._rows):
+            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
+        self._rows[self.count] = row
+        self.count += 1
+
+    def extend(self, rows: np.ndarray) -> None:
+        """Append [count, width] at once."""
+        for row in rows:
+            self.append(*row)
+
+    def columns(self) -> np.ndarray:
+        """[width, count], read-only."""
+        count = self.count
+        columns = self._rows[:count].T
+        columns.flags.writeable = False
+        return columns
+
+
+class Album:
+    """The frames of a run, oldest first, thinned evenly where they would take too much memory.
+
+    Every frame, then every second, every fourth …; the first and the last one always stay.
+    """
+
+    def __init__(self, max_frames: int = MAX_FRAMES, max_bytes: int = MAX_FRAME_BYTES) -> None:
+        self.frames: tuple[Frame, ...] = ()
+        self._numbers: tuple[int, ...] = ()  # of the frames that are kept
+        self._every = 1
+        self._max_frames, self._max_bytes = max_frames, max_bytes
+
+    @property
+    def last(self) -> Frame | None:
+        return self.frames[-1] if self.frames else None
+
+    def add(self, frame: Frame) -> None:
+        """Keep a frame; one of the same step as the last takes its place."""
+        kept = list(zip(self._numbers, self.frames, strict=True))
+        number = self._numbers[-1] + 1 if kept else 0
+        if kept and kept[-1][1].step == frame.step:
+            number = kept.pop()[0]
+        elif kept and kept[-1][0] % self._every:
+            kept.pop()
+        kept.append((number, frame))
+        while len(kept) > 2 and self._too_much(kept):
+            self._every *= 2
+            kept = [item for item in kept[:-1] if item[0] % self._every == 0] + kept[-1:]
+        self._numbers, self.frames = zip(*kept, strict=True)
+
+    def _too_much(self, kept: list[tuple[int, Frame]]) -> bool:
+        return (
+            len(kept) > self._max_frames or sum(frame.nbytes for _, frame in kept) > self._max_bytes
+        )
+
+
+class Record:
+    """What a run has done so far. One worker writes it; views can be made of it at any time."""
+
+    def __init__(self, layers: Iterable[str] = ()) -> None:
+        self.changes: tuple[Change, ...] = ()
+        self.seconds = 0.0  # spent in steps
+        self._layers = list(layers)
+        self._steps = Columns(3 + len(self._layers))
+        self._validation = Columns(3)
+        self._album = Album()
+        self._tokens = 0  # in the last step
+        self._marks: deque[tuple[float, int]] = deque(maxlen=16)  # (time, step), for the speed
+
+    def __len__(self) -> int:
+        """Steps done."""
+        return self._steps.count
+
+    @property
+    def last(self) -> Frame | None:
+        """The newest frame."""
+        return self._album.last
+
+    def add_step(self, step: Step) -> None:
+        self._steps.append(step.loss, step.lr, step.grad_norm, *step.layer_norms.values())
+        self._tokens = step.tokens
+        self.seconds += step.seconds
+        now = time.perf_counter()
+        if len(self._marks) < 2 or now - self._marks[-1][0] > 0.25:
+            self._marks.append((now, step.step))
+
+    def add_frame(self, frame: Frame) -> None:
+        """Keep a frame, and its loss if that was measured for it."""
+        new, last = (frame.measured_at, frame.loss), self.last
+        if frame.measured_at == frame.step and (not last or (last.measured_at, last.loss) != new):
+            self._validation.append(frame.step, frame.loss, frame.accuracy)
+        self._album.add(frame)
+
+    def saved(self) -> tuple[np.ndarray, np.ndarray]:
+        """What `resume` takes."""
+        return self._steps.columns()[:3].T, self._validation.columns().T
+
+    def resume(self, steps: np.ndarray, validation: np.ndarray) -> None:
+        """Begin with what an earlier run has recorded.
+
+        Args:
+            steps: [steps, 3], loss, learning rate and gradient norm; NaN where nobody knows.
+            validation: [evaluations, 3], step, loss and accuracy.
+        """
+        unknown = np.full((len(steps), len(self._layers)), np.nan, np.float32)
+        self._steps.extend(np.hstack([steps, unknown]))
+        self._validation.extend(validation)
+
+    def forget_speed(self) -> None:
+        """The run stood still: what comes now says nothing about the time before."""
+        self._marks.clear()
+
+    def speed(self) -> float:
+        """Steps a second, lately."""
+        marks = list(self._marks)
+        if len(marks) < 2 or marks[-1][0] == marks[0][0]:
+            return 0.0
+        return (marks[-1][1] - marks[0][1]) / (marks[-1][0] - marks[0][0])
+
+    def view(self, *, status: Status, spec: Spec, **rest: Any) -> View:
+        """The record as it is now; `rest` are the fields of `View` that it does not know."""
+        loss, lr, grad_norm, *layers = self._steps.columns()
+        val_steps, val_loss, val_accuracy = self._validation.columns()
+        speed, left = self.speed(), spec.training.steps - len(loss)
+        return View(
+            status=status,
+            spec=spec,
+            steps=np.arange(1, len(loss) + 1),
+            loss=loss,
+            lr=lr,
+            grad_norm=grad_norm,
+            layer_norms=dict(zip(self._layers, layers, strict=True)),
+            val_steps=val_steps.astype(int),
+            val_loss=val_loss,
+            val_accuracy=val_accuracy,
+            frames=self._album.frames,
+            changes=self.changes,
+            steps_per_second=speed,
+            tokens_per_second=speed * self._tokens,
+            seconds_left=left / speed if speed and status is Status.RUNNING else None,
+            seconds_trained=self.seconds,
+            **rest,
+        )

@@ -1,0 +1,242 @@
+"""Take it home: what can be saved of the run on the page, and how it comes back.
+
+Nothing is made before somebody asks for it: a download's bytes come from a function that is
+called when its button is pressed.
+"""
+
+import mimetypes
+import re
+from collections.abc import Callable
+
+import streamlit as st
+
+from core.tasks.sources import MAX_TEXT_BYTES
+from playground.export.files import MAX_CONFIG_BYTES, config_from_json, config_json, metrics_csv
+from playground.export.single_file import script
+from playground.history.recorder import title
+from playground.runs import saved_run
+from playground.runs.controller import Controller
+from playground.runs.limits import check_limits
+from playground.runs.spec import Spec, hot_changes_text
+from playground.ui import controls, own_text
+
+CHECKPOINT_MB = 300
+CONFIG_MB = -(-MAX_CONFIG_BYTES // 2**20)
+PATIENCE = 120  # seconds that a checkpoint may wait for the worker of its run
+ADD_TEXT = (
+    "A text of your own is in no file: add it first (Task: text, More: the task, Source: own), "
+    f"at most {MAX_TEXT_BYTES / 1e6:g} MB, then try again"
+)
+
+
+def draw(controller: Controller) -> None:
+    """The tab: downloads on the left, uploads on the right."""
+    if st.session_state.pop("brought_back", False):
+        st.rerun()  # the knobs stand outside of what is drawn again and again
+    left, right = st.columns(2, gap="large")
+    with left:
+        downloads(controller)
+    with right:
+        uploads(controller)
+
+
+# --- out ------------------------------------------------------------------------------------
+
+
+def downloads(controller: Controller) -> None:
+    view = controller.view
+    steps = len(view.loss) if view is not None else 0
+    name = file_stem(began(controller))
+    with st.container(key="downloads", gap="small"):
+        offer(
+            "Numbers (CSV)",
+            "csv",
+            f"{name}.csv",
+            lambda: metrics_csv(controller.view),
+            "A row for each step: loss, learning rate, gradient norms, validation.",
+            icon="table_chart",
+            missing="" if steps else "Nothing has been measured yet: press Play.",
+        )
+        offer(
+            "Configuration (JSON)",
+            "json",
+            f"{name}.json",
+            lambda: config(controller),
+            "Every knob, and those turned on the way. Bring it back on the right.",
+            icon="tune",
+        )
+        offer(
+            "Checkpoint (zip)",
+            "checkpoint",
+            f"{name}-step{steps}.zip",
+            lambda: checkpoint(controller),
+            "Weights (safetensors), optimiser and curve: goes on from here, bit for bit.",
+            icon="save",
+            missing="" if controller.run else "There is no model yet: press Play or Step.",
+        )
+        offer(
+            "The run as one Python file",
+            "script",
+            f"{name}.py",
+            lambda: python_file(controller),
+            "Needs only PyTorch, is read from top to bottom, and prints the same losses.",
+            icon="code",
+        )
+    st.caption(
+        "Figures: point at one, and the arrows at its upper right save it as PNG, SVG or a page "
+        "of its own (HTML)."
+    )
+
+
+def offer(
+    label: str,
+    key: str,
+    file_name: str,
+    make: Callable[[], str | bytes],
+    help: str,
+    *,
+    icon: str,
+    missing: str = "",
+) -> None:
+    """One download; `missing` says why there is nothing to download yet."""
+    st.download_button(
+        label,
+        make,
+        file_name,
+        mimetypes.guess_type(file_name)[0],
+        key=f"download_{key}",
+        help=missing or help,
+        icon=f":material/{icon}:",
+        on_click="ignore",
+        disabled=bool(missing),
+        width="stretch",
+    )
+
+
+def began(controller: Controller) -> Spec:
+    """The run's spec before its knobs were turned; without a run, what the knobs say."""
+    return controller.run.started if controller.run is not None else controller.spec
+
+
+def config(controller: Controller) -> str:
+    view = controller.view
+    return config_json(began(controller), view.changes if view is not None else ())
+
+
+def checkpoint(controller: Controller) -> bytes:
+    """The live run, as it is between two steps.
+
+    Raises:
+        ValueError: there is nothing to save.
+        TimeoutError: its worker does not come to it.
+    """
+    return controller.run.checkpoint().result(PATIENCE)
+
+
+def python_file(controller: Controller) -> str:
+    view, device = controller.view, controller.device.kind
+    if view is None:
+        return script(controller.spec, device=device)
+    return script(began(controller), view.changes, view.spec.training.steps, device=device)
+
+
+def file_stem(spec: Spec) -> str:
+    """A file name that says what is in it: `reverse-scale=none-lr=0.01`."""
+    words = re.sub(r"[^\w.=-]+", "-", f"{spec.task.name} {title(spec)}", flags=re.ASCII)
+    return words.strip("-")[:80]
+
+
+# --- and back -------------------------------------------------------------------------------
+
+
+def uploads(controller: Controller) -> None:
+    with st.container(key="uploads", gap="small"):
+        st.file_uploader(
+            "Bring back a configuration",
+            "json",
+            key="config_file",
+            max_upload_size=CONFIG_MB,
+            on_change=_take,
+            args=("config_file", bring_config, controller),
+            help="Turns every knob to what the file says.",
+        )
+        st.file_uploader(
+            "Go on from a checkpoint",
+            "zip",
+            key="checkpoint_file",
+            max_upload_size=CHECKPOINT_MB,
+            on_change=_take,
+            args=("checkpoint_file", bring_checkpoint, controller),
+            help="Takes the place of the run on the page, and rests until you press Play.",
+        )
+    if problem := st.session_state.get("upload_problem"):
+        st.error(problem)
+    if note := st.session_state.get("upload_note"):
+        st.info(note)
+
+
+def _take(key: str, bring: Callable[[Controller, bytes], str], controller: Controller) -> None:
+    """Use an uploaded file, or say what is wrong with it and leave everything as it is."""
+    file = st.session_state[key]
+    st.session_state.upload_problem = st.session_state.upload_note = None
+    if file is None:
+        return
+    try:
+        st.session_state.upload_note = bring(controller, file.getvalue())
+        st.session_state.brought_back = True
+    except ValueError as error:
+        st.session_state.upload_problem = f"{file.name}: {with_hint(error)}. Nothing has changed."
+
+
+def with_hint(error: ValueError) -> str:
+    """A refusal; where a text of one's own is missing, with what to do about it."""
+    asks_for_text = "source='own'" in str(error) or "this text is not the one" in str(error)
+    return f"{error}. {ADD_TEXT}" if asks_for_text else str(error).rstrip(".")
+
+
+def bring_config(controller: Controller, data: bytes) -> str:
+    """Turn the knobs to a configuration file; what to say of it.
+
+    Raises:
+        ValueError: names what is wrong with the file.
+    """
+    spec, changes = config_from_json(data, own_text.in_use())
+    into_knobs(controller, spec)
+    return "The knobs are as the file says." + not_replayed(changes)
+
+
+def into_knobs(controller: Controller, spec: Spec) -> None:
+    """Turn the knobs to a spec that this server can run.
+
+    Raises:
+        ValueError: too large, a precision that this device lacks, or no knob says it.
+    """
+    check_limits(spec)
+    controller.device.check(spec.training.precision)
+    controls.turn_to(spec)
+
+
+def not_replayed(changes) -> str:
+    """What to say of knobs that were turned while the run went on: they are not turned again."""
+    if not changes:
+        return ""
+    return (
+        " They are as the run began; turned on the way: "
+        f"{hot_changes_text(changes)}. The run as one Python file turns them at the same steps."
+    )
+
+
+def bring_checkpoint(controller: Controller, data: bytes) -> str:
+    """Put a checkpoint in the place of the present run; what to say of it.
+
+    Raises:
+        ValueError: names what is wrong with the file; the present run goes on.
+    """
+    saved = saved_run.load(data, controller.device, own_text.in_use())
+    controls.knobs_of(saved.spec)
+    controller.resume(saved)
+    controls.turn_to(saved.spec)
+    done = saved.trainer.step_count
+    if done >= saved.spec.training.steps:
+        return f"The run was over at step {done}: raise Steps to train on."
+    return f"The run goes on from step {done}: press Play."

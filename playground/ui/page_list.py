@@ -1,0 +1,100 @@
+"""Every page: its address, what it is called, and the file that draws it."""
+
+from typing import NamedTuple
+
+
+class About(NamedTuple):
+    """What a page is called, what it says in a sentence, its sign, and its script."""
+
+    title: str
+    says: str
+    icon: str
+    file: str = ""  # beside the entry script
+
+
+HOME = About("Home", "What this is, and where to begin.", "home", "app_pages/home.py")
+
+# address -> page
+INSTRUMENTS: dict[str, About] = {
+    "playground": About(
+        "Playground",
+        "Turn a knob, press Play, watch attention and loss.",
+        "play_circle",
+        "app_pages/train.py",
+    ),
+    "scenarios": About(
+        "Scenarios",
+        "Prepared questions: predict first, then run.",
+        "science",
+        "app_pages/scenarios.py",
+    ),
+    "compare": About(
+        "Compare",
+        "Change one thing, the same seeds, side by side.",
+        "compare_arrows",
+        "app_pages/compare.py",
+    ),
+    "history": About(
+        "History", "Your earlier runs, laid over each other.", "history", "app_pages/history.py"
+    ),
+    "code": About(
+        "The code",
+        "The very files that run, in the order to read them.",
+        "code",
+        "app_pages/source_code.py",
+    ),
+}
+
+# In the order in which to meet them.
+IDEAS: dict[str, About] = {
+    "lookup": About(
+        "Attention, step by step",
+        "A lookup whose keys, queries and values are learnt: follow one query through it.",
+        "search",
+        "ideas/attention/page.py",
+    ),
+    "scaling": About(
+        "√d_k",
+        "Why the scores are divided, when it decides everything, and when it does not.",
+        "straighten",
+        "ideas/scaling/page.py",
+    ),
+    "heads": About(
+        "Heads",
+        "Several small lookups instead of one large one: what each looks at.",
+        "grid_view",
+        "ideas/heads/page.py",
+    ),
+    "order": About(
+        "Positions",
+        "Attention sees a set; five ways to tell it the order.",
+        "format_list_numbered",
+        "ideas/positions/page.py",
+    ),
+    "masks": About(
+        "Masks",
+        "Who may look at whom, and what leaks when nobody says so.",
+        "visibility_off",
+        "ideas/masks/page.py",
+    ),
+    "depth": About(
+        "Residuals and norms",
+        "A way around each layer, so that deep models learn at all.",
+        "layers",
+        "ideas/residuals/page.py",
+    ),
+    "block": About(
+        "Feed-forward and the block",
+        "The other half of a block, and where the parameters are.",
+        "view_agenda",
+        "ideas/feed_forward/page.py",
+    ),
+    "tricks": About(
+        "What matters when training",
+        "Warmup, clipping, tying, precision: each with its measured effect.",
+        "tune",
+        "ideas/training_tricks/page.py",
+    ),
+}
+
+PAGES = {"home": HOME} | INSTRUMENTS | IDEAS
