@@ -460,8 +460,12 @@ def benchmark_ideas(repeats: int) -> Iterator[Row]:
     """
     for name in IDEAS:
         page = AppTest.from_file(str(ROOT / "playground" / "main.py"), default_timeout=60).run()
-        page.switch_page(f"app_pages/{name}.py").run()
-        module, new, again = sys.modules[f"playground.ideas.{name}"], [], []
+        page.switch_page(IDEAS[name].file).run()
+        module, new, again = (
+            sys.modules[f"playground.ideas.{Path(IDEAS[name].file).parent.name}.measure"],
+            [],
+            [],
+        )
         with scripts_kept():
             for i in range(4 * repeats):
                 knob = next(k for k in page.get("button_group") if k.key.startswith(f"{name}_"))

@@ -30,14 +30,13 @@ DEVICES = [
     *(["mps"] if torch.backends.mps.is_available() else []),
 ]
 
-CORE = Path(__file__).parents[1] / "core"
-TESTS_OF_CORE = {f"test_{path.stem}.py" for path in (*CORE.glob("*.py"), CORE / "tasks")}
+CORE = Path(__file__).parent / "core"
 
 
 @pytest.fixture(scope="module", autouse=True)
 def shapes_are_checked_where_they_are_said(request) -> None:
     """Every tensor's shape in the tests of the core; elsewhere it would be the same, and slower."""
-    jaxtyping.config.update("jaxtyping_disable", request.path.name not in TESTS_OF_CORE)
+    jaxtyping.config.update("jaxtyping_disable", CORE not in request.path.parents)
 
 
 @pytest.fixture(scope="module", autouse=True)

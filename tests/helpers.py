@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from streamlit.testing.v1 import AppTest
+from streamlit.util import calc_hash
 
 import playground
 from core.config import ModelConfig, TrainConfig
@@ -53,7 +54,9 @@ def opened(
         test.session_state[key] = value
     for key, value in query.items():
         test.query_params[key] = value
-    return fine(test.switch_page(f"app_pages/{page}.py").run())
+    # Before the first run `switch_page` would take the name of the script for the address.
+    test._page_hash = calc_hash(page)
+    return fine(test.run())
 
 
 def fine(test: AppTest) -> AppTest:

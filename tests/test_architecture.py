@@ -133,7 +133,7 @@ def test_core_modules_have_a_test_file(path):
     }
     name = tested_by.get(parts[0], parts[0])
     if name != "__init__":
-        assert (ROOT / "tests" / f"test_{name}.py").exists()
+        assert (ROOT / "tests" / "core" / f"test_{name}.py").exists()
 
 
 def test_nothing_is_ever_unpickled():

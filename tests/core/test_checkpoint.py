@@ -79,7 +79,7 @@ def test_a_run_goes_on_bit_for_bit_in_a_new_process(tmp_path):
         capture_output=True,
         text=True,
         check=True,
-        cwd=Path(__file__).parent.parent,
+        cwd=Path(__file__).parents[2],
     )
     runs = {path: [tuple(step) for step in run] for path, run in json.loads(found.stdout).items()}
     assert runs == expected

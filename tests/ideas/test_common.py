@@ -11,7 +11,8 @@ from playground.ideas.residuals import measure as residuals
 from playground.ideas.scaling import measure as scaling
 from playground.ui.page_list import IDEAS
 
-PAGES = Path(playground.__file__).parent
+ROOT = Path(playground.__file__).parent
+FILES = {"__init__.py", "page.py", "measure.py", "figures.py"}
 PICKED = 3  # values of a control that are tried: the first, one in the middle, the last
 CHOICES = ("button_group", "select_slider", "selectbox", "radio")
 
@@ -78,7 +79,7 @@ def look_at(test: AppTest, name: str) -> None:
     assert any(IDEAS[name].title in element.value for element in test.header)
     assert "It is said:" in texts(test.html), "what is claimed"
     shown = [element.value for element in test.code]
-    files = [path.read_text() for path in Path(PAGES.parent, "core").rglob("*.py")]
+    files = [path.read_text() for path in Path(ROOT.parent, "core").rglob("*.py")]
     assert shown
     for source in shown:
         first = source.strip().splitlines()[0]
@@ -95,11 +96,11 @@ def choose(element, kind: str, index: int | None, before) -> None:
 
 
 @pytest.mark.parametrize("name", IDEAS)
-def test_a_page_is_three_files_of_one_name(name):
-    for folder in ("ideas", "figures", "app_pages"):
-        assert (PAGES / folder / f"{name}.py").exists()
-    assert (Path(__file__).parent / f"test_idea_{name}.py").exists()
-    page = (PAGES / "app_pages" / f"{name}.py").read_text()
+def test_an_idea_is_a_folder_of_three_files(name):
+    page = ROOT / IDEAS[name].file
+    assert {path.name for path in page.parent.glob("*.py")} == FILES
+    assert (Path(__file__).parent / f"test_{page.parent.name}.py").exists()
+    page = page.read_text()
     assert "import torch" not in page and "plotly" not in page
 
 

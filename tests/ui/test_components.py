@@ -90,7 +90,7 @@ def test_the_same_figure_is_the_same_message():
 
 def test_script_of_the_component_stays_small():
     """It travels with every message."""
-    script = Path(playground.__file__).parent / "components" / "live_plot.js"
+    script = Path(playground.__file__).parent / "ui" / "components" / "live_plot.js"
     assert len(script.read_bytes()) < 8000
 
 
@@ -124,7 +124,7 @@ def test_nothing_asks_the_internet():
     config = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text())
     assert config["browser"]["gatherUsageStats"] is False
     addresses = re.compile(r"https?://(?!localhost|www\.w3\.org/2000/svg)")
-    for path in [*ROOT.glob("playground/components/*"), *ROOT.glob("playground/figures/*.py")]:
+    for path in [*ROOT.glob("playground/ui/components/*"), *ROOT.glob("playground/figures/*.py")]:
         if path.is_file():
             assert not addresses.search(path.read_text()), path
 

@@ -7,13 +7,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.tasks import TASKS
-from helpers import MAIN, SMALL, fine, opened, texts, until, widgets
+from helpers import SMALL, fine, opened, texts, until, widgets
 from playground.ui import controls as ui
-from playground.ui.page_list import IDEAS
+from playground.ui.page_list import IDEAS, PAGES
 
 # The pages of the ideas have tests of their own: they do not depend on the knobs.
-LESSONS = {f"{name}.py" for name in IDEAS}
-OTHERS = sorted({p.name for p in MAIN.parent.glob("app_pages/*.py")} - {"playground.py"} - LESSONS)
+OTHERS = [page for page in PAGES if page not in {"playground", *IDEAS}]
 FORMS = [(name, form) for name, task in TASKS.items() for form in task.architectures]
 
 
@@ -41,13 +40,13 @@ def test_every_page_opens_and_the_playground_steps_for_every_task_and_architectu
         test.session_state.details = tab
         fine(test.run())
     for page in OTHERS:
-        assert not fine(test.switch_page(f"app_pages/{page}").run()).error
+        assert not fine(test.switch_page(PAGES[page].file).run()).error
 
 
 def test_every_page_can_be_looked_at_again():
     test = opened(**SMALL)
     for page in OTHERS:
-        fine(test.switch_page(f"app_pages/{page}").run())
+        fine(test.switch_page(PAGES[page].file).run())
         assert not fine(test.run()).error
 
 

@@ -14,7 +14,7 @@ from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
 from core.train import Trainer
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SMALL = ["--device", "cpu", "--d-model", "16", "--n-heads", "2", "--n-layers", "1"]
 
 

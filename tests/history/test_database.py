@@ -23,7 +23,7 @@ from playground.runs.snapshot import take_frame
 from playground.runs.spec import Spec
 from playground.runs.view import Record, Status
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def spec_for(task="copy", **model) -> Spec:
@@ -338,7 +338,7 @@ def test_many_threads_write_and_read_at_once(history):
 
 def test_two_servers_share_the_file(history, path):
     script = (
-        "import sys; from pathlib import Path; from tests.test_history import History, add\n"
+        "import sys; from pathlib import Path; from tests.history.test_database import History, add\n"
         "for _ in range(10): add(History(Path(sys.argv[1])), sys.argv[2])"
     )
     servers = [
