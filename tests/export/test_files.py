@@ -37,7 +37,7 @@ def some_view():
     for n in range(1, 4):
         norms = {"embed": 0.1 * n, "blocks.0": 0.2}
         record.add_step(Step(n, 1 / 3 / n, 0.001, 2.0 * n, norms, 20, 0.5))
-    rest = {"message": "", "queue_place": None, "busy": False, "version": 1}
+    rest = {"message": "", "queue_place": None, "busy": False}
     return record.view(status=Status.PAUSED, spec=spec, **rest)
 
 
@@ -81,7 +81,7 @@ def test_of_two_evaluations_of_one_step_the_last_counts():
 
 
 def test_metrics_of_a_run_without_a_step():
-    rest = {"message": "", "queue_place": None, "busy": False, "version": 1}
+    rest = {"message": "", "queue_place": None, "busy": False}
     view = Record().view(status=Status.QUEUED, spec=spec_of(), **rest)
     assert (
         metrics_csv(view).startswith("step,loss,lr,grad_norm")
