@@ -4,8 +4,8 @@ import streamlit as st
 
 from playground.experiments.series import Series, any_live
 from playground.experiments.variants import Setup
-from playground.ui import compare_panels, controls, transport
-from playground.ui.components.link import copy_link
+from playground.ui import compare_panels, controls, play_buttons
+from playground.ui.components.copy_link import copy_link
 from playground.ui.session import comparison as my_comparison
 from playground.ui.session import controller as my_controller
 from playground.ui.session import start_runs
@@ -17,17 +17,17 @@ NOTHING = "Nothing to compare with yet: choose a contrast above, or add a varian
 def buttons(setup: Setup, moving: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", key="compare_transport"):
         seeds = compare_panels.seeds_slider()
-        transport.play_or_pause(
+        play_buttons.play_or_pause(
             moving,
             lambda: start_runs(compared, setup, seeds),
             compared.pause,
             disabled=not setup.variants,
         )
-        transport.reset_button(compared.discard)
+        play_buttons.reset_button(compared.discard)
         copy_link(
             run=controller.owner if compared.all_runs() else None, fresh=False, key="compare_link"
         )
-    transport.say_refusal()
+    play_buttons.say_refusal()
 
 
 controller, compared = my_controller(), my_comparison()
@@ -51,4 +51,4 @@ def draw(series: tuple[Series, ...]) -> None:
         compare_panels.draw(series, setup)
 
 
-transport.live(draw, compared.series, series, any_live, every=POLL)
+play_buttons.live(draw, compared.series, series, any_live, every=POLL)

@@ -11,7 +11,7 @@ from playground.experiments.series import Series, any_live
 from playground.experiments.variants import caution
 from playground.runs import estimate
 from playground.runs.spec import changes_text
-from playground.ui import compare_panels, controls, transport
+from playground.ui import compare_panels, controls, play_buttons
 from playground.ui.knob import forget_notes, note
 from playground.ui.page_head import head
 from playground.ui.session import controller as my_controller
@@ -144,7 +144,7 @@ def buttons(scenario: Scenario, expected: Outcome | None, seen: Seen) -> None:
     free = seen or expected is not None or attempt(scenario.id).skipped
     with st.container(horizontal=True, vertical_alignment="center", key="scenario_transport"):
         if not over(seen):
-            transport.play_or_pause(
+            play_buttons.play_or_pause(
                 any_live(seen),
                 compared.play if seen else lambda: play(scenario, expected),
                 compared.pause,
@@ -152,7 +152,7 @@ def buttons(scenario: Scenario, expected: Outcome | None, seen: Seen) -> None:
                 help=transport.ALL if free else "Choose what you expect first.",
             )
         if seen:
-            transport.reset_button(
+            play_buttons.reset_button(
                 lambda: reset(scenario), "Delete these runs, and your prediction."
             )
         elif not free:
@@ -164,7 +164,7 @@ def buttons(scenario: Scenario, expected: Outcome | None, seen: Seen) -> None:
                 args=(scenario,),
                 help="Play without having said what you expect.",
             )
-    transport.say_refusal()
+    play_buttons.say_refusal()
 
 
 # --- what comes out -------------------------------------------------------------------------
@@ -267,7 +267,7 @@ expected = predict(scenario, started=bool(seen))
 buttons(scenario, expected, seen)
 if over(seen):
     reveal(scenario, seen)
-transport.live(
+play_buttons.live(
     lambda now: compare_panels.losses(now) if now else None, look, seen, any_live, every=POLL
 )
 if over(seen):

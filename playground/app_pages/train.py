@@ -7,8 +7,8 @@ import streamlit as st
 from playground.runs.controller import Controller
 from playground.runs.spec import Spec
 from playground.runs.view import View
-from playground.ui import controls, run_panels, transport
-from playground.ui.components.link import copy_link
+from playground.ui import controls, play_buttons, run_panels
+from playground.ui.components.copy_link import copy_link
 from playground.ui.glossary import GLOSSARY
 from playground.ui.session import controller as my_controller
 
@@ -19,7 +19,7 @@ def buttons(controller: Controller, view: View | None) -> None:
     """Play or Pause, Step, Reset, New seed, and what belongs to the page as a whole."""
     moving, over = (view.status.moving, view.status.over) if view else (False, False)
     with st.container(horizontal=True, vertical_alignment="center", key="transport"):
-        transport.play_or_pause(
+        play_buttons.play_or_pause(
             moving,
             controller.play,
             controller.pause,
@@ -33,11 +33,11 @@ def buttons(controller: Controller, view: View | None) -> None:
             icon=":material/skip_next:",
             shortcut="S",
             disabled=moving or over,
-            on_click=transport.press,
+            on_click=play_buttons.press,
             args=(controller.step,),
             help="One optimiser step.",
         )
-        transport.reset_button(
+        play_buttons.reset_button(
             controller.reset, "Back to before the first step: same seed, same numbers."
         )
         st.button(
@@ -54,7 +54,7 @@ def buttons(controller: Controller, view: View | None) -> None:
         lost = copy_link(run=controller.owner if controller.run else None, fresh=controller.fresh)
     if lost and controller.fresh:
         st.info("The page was reloaded: your run has ended, and the knobs are as the link says.")
-    transport.say_refusal()
+    play_buttons.say_refusal()
 
 
 def wanted(controller: Controller) -> Spec | None:
@@ -93,7 +93,7 @@ def draw(view: View | None) -> None:
         st.rerun()  # it was typed, or came with the link: the page has not seen it yet
 
 
-transport.live(
+play_buttons.live(
     draw,
     lambda: controller.view,
     view,

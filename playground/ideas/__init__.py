@@ -1,4 +1,4 @@
-"""The ideas behind a transformer: what each of their pages measures, torch in and numbers out.
+"""The ideas behind a transformer, a folder each.
 
-What a page draws is in `figures/`, the page itself in `app_pages/`, under the same name.
+`measure.py` takes torch in and gives numbers out, `figures.py` draws them, `page.py` tells of them.
 """

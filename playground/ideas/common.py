@@ -18,7 +18,7 @@ from playground.experiments.series import Series, any_live
 from playground.experiments.variants import Setup, encode
 from playground.figures import comparison_chart
 from playground.runs.view import LAST, View
-from playground.ui import compare_panels, transport
+from playground.ui import compare_panels, play_buttons
 from playground.ui.components import live_plot
 from playground.ui.glossary import explain
 from playground.ui.knob import Knob
@@ -146,7 +146,7 @@ def training(
         if after is not None and series:
             after({name: line.views[0] for name, line in zip(names, series, strict=False)})
 
-    transport.live(draw, look, series, any_live, every=POLL)
+    play_buttons.live(draw, look, series, any_live, every=POLL)
 
 
 def trials() -> dict[str, Comparison]:
@@ -197,8 +197,8 @@ def _start(name: str, setup: Setup) -> None:
 
 def _buttons(name: str, compared: Comparison, setup: Setup, moving: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key=f"{name}_transport"):
-        transport.play_or_pause(moving, lambda: _start(name, setup), compared.pause)
-        transport.reset_button(compared.discard)
+        play_buttons.play_or_pause(moving, lambda: _start(name, setup), compared.pause)
+        play_buttons.reset_button(compared.discard)
         st.button(
             "Over several seeds",
             key=f"{name}_compare",
@@ -208,7 +208,7 @@ def _buttons(name: str, compared: Comparison, setup: Setup, moving: bool) -> Non
             args=(setup.base, encode(setup.variants), SEEDS),
             help="One seed proves nothing: take this contrast to the Compare page.",
         )
-    transport.say_refusal()
+    play_buttons.say_refusal()
 
 
 def _curves(name: str, series: tuple[Series, ...], setup: Setup, names: Sequence[str]) -> None:

@@ -16,13 +16,13 @@ from typing import Any, TypeVar
 from core.device import Device
 from core.tasks import Batch
 from core.train import Diverged, Trainer
-from playground.runs.budget import Watch
 from playground.runs.limits import check_limits, estimated_memory, failure_in_words
 from playground.runs.saved_run import SavedRun, save
 from playground.runs.scheduler import Schedule, State
 from playground.runs.snapshot import Level, take_frame
 from playground.runs.spec import Spec
 from playground.runs.view import Record, Status, View
+from playground.runs.watch import Watch
 
 log = logging.getLogger(__name__)
 Answer = TypeVar("Answer")

@@ -3,7 +3,7 @@
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from playground.ui import transport as ui
+from playground.ui import play_buttons as ui
 
 
 class Clock:
@@ -57,7 +57,7 @@ def test_what_does_not_move_has_no_clock(clock):
 def page() -> None:
     import streamlit as st
 
-    from playground.ui import transport as ui
+    from playground.ui import play_buttons as ui
 
     def refuse() -> None:
         raise ValueError("too many of them")

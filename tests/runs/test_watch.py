@@ -7,10 +7,10 @@ import pytest
 from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
 from core.train import Trainer
-from playground.runs import budget as module
 from playground.runs import snapshot
-from playground.runs.budget import Budget, Watch
+from playground.runs import watch as module
 from playground.runs.snapshot import Level, take_frame
+from playground.runs.watch import Budget, Watch
 
 
 class Clock:
