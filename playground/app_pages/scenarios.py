@@ -149,7 +149,7 @@ def buttons(scenario: Scenario, expected: Outcome | None, seen: Seen) -> None:
                 compared.play if seen else lambda: play(scenario, expected),
                 compared.pause,
                 disabled=not free,
-                help=transport.ALL if free else "Choose what you expect first.",
+                help=play_buttons.ALL if free else "Choose what you expect first.",
             )
         if seen:
             play_buttons.reset_button(
