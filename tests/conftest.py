@@ -1,4 +1,4 @@
-"""What every test can count on: where it computes, what is checked, and that nothing is left behind.
+"""What every test can count on: where it computes, what is checked, and that nothing stays.
 
 Everything of the core that computes takes the `device` fixture, so a test runs once for each device
 present. What tests of the app share is in `helpers.py`, and in `browser.py` for those in Chromium.

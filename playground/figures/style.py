@@ -128,6 +128,25 @@ def run_colour(index: int) -> str:
     return RUN_COLOURS[index % len(RUN_COLOURS)]
 
 
+# The parts of a model, wherever its parameters, operations or memory are counted.
+PART_COLOURS = {
+    "embedding": run_colour(2),
+    "projections": run_colour(0),
+    "products": run_colour(5),
+    "feed-forward": run_colour(1),
+    "norms": run_colour(7),
+    "unembedding": run_colour(4),
+}
+PART_NAMES = {
+    "embedding": "token embedding",
+    "projections": "attention: W_q, W_k, W_v, W_o",
+    "products": "attention: q·k and weights·v",
+    "feed-forward": "feed-forward",
+    "norms": "LayerNorms",
+    "unembedding": "output layer",
+}
+
+
 def dash(index: int) -> str:
     """Dash of the run with this index: it tells the lines apart where the colours do not."""
     return DASHES[index % len(DASHES)]
@@ -211,6 +230,14 @@ def scientific(value: float) -> str:
     """Two digits and a power of ten: 1.8·10⁻¹⁵."""
     digits, power = f"{value:.1e}".split("e")
     return f"{digits}·10{str(int(power)).translate(_RAISED)}".replace("-", "−")
+
+
+def short_count(n: float) -> str:
+    """A large number in three digits: 33.3 k, 4.19 M, 175 B."""
+    for size, sign in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if n >= 0.9995 * size:
+            return f"{n / size:.3g} {sign}" if n < 999.5 * size else f"{n / size:.0f} {sign}"
+    return f"{n:.0f}"
 
 
 def escape(text: str) -> str:

@@ -1,6 +1,7 @@
 """Background runs: a few worker threads step every visitor's run in turn.
 
-A page starts a run, asks things of it (pause, another probe, a checkpoint) and reads views of it. Only the worker that holds a run touches its live model: it trains for a short slice of time,
+A page starts a run, asks things of it (pause, another probe, a checkpoint) and reads views of
+it. Only the worker that holds a run touches its live model: it trains for a short slice of time,
 or serves what was posted, and hands the run back. A run is either idle, in the line, or with one
 worker; all of this book-keeping happens under one lock, the training does not.
 """

@@ -338,7 +338,8 @@ def test_many_threads_write_and_read_at_once(history):
 
 def test_two_servers_share_the_file(history, path):
     script = (
-        "import sys; from pathlib import Path; from tests.history.test_database import History, add\n"
+        "import sys; from pathlib import Path\n"
+        "from tests.history.test_database import History, add\n"
         "for _ in range(10): add(History(Path(sys.argv[1])), sys.argv[2])"
     )
     servers = [

@@ -14,17 +14,14 @@ from core.model import build_model
 from core.tasks import TASKS
 from core.trace import Recorder
 from helpers import opened
-from playground.figures.style import alt_text
+from playground.figures.style import PART_COLOURS, PART_NAMES, alt_text, short_count
 from playground.ideas.feed_forward import measure
 from playground.ideas.feed_forward.figures import (
-    PART_COLOURS,
-    PART_NAMES,
     activation_picture,
     cost_picture,
     influence_maps,
     length_picture,
     share_text,
-    short,
 )
 
 SIZES = [(16, 1, 1, 12, 16), (64, 4, 2, 12, 32), (32, 8, 4, 100, 20)]
@@ -278,7 +275,7 @@ def test_the_activation_picture_shows_curves_and_what_is_behind_them():
     ],
 )
 def test_large_numbers_in_three_digits(n, said):
-    assert short(n) == said
+    assert short_count(n) == said
 
 
 @pytest.mark.parametrize("share, said", [(0, "0"), (0.001, "< 1%"), (0.006, "1%"), (0.65, "65%")])

@@ -8,39 +8,14 @@ from numpy.typing import ArrayLike
 
 from playground.figures import panels, style
 from playground.figures.attention import attention_maps
-from playground.figures.style import Figure, Sizes
+from playground.figures.style import PART_COLOURS, PART_NAMES, Figure, Sizes, short_count
 
-# One colour for each part of the model, in every figure of the page.
-PART_COLOURS = {
-    "embedding": style.run_colour(2),
-    "projections": style.run_colour(0),
-    "products": style.run_colour(5),
-    "feed-forward": style.run_colour(1),
-    "norms": style.run_colour(7),
-    "unembedding": style.run_colour(4),
-}
-PART_NAMES = {
-    "embedding": "token embedding",
-    "projections": "attention: W_q, W_k, W_v, W_o",
-    "products": "attention: q·k and weights·v",
-    "feed-forward": "feed-forward",
-    "norms": "LayerNorms",
-    "unembedding": "output layer",
-}
 ACTIVATION_COLOURS = (style.run_colour(3), style.run_colour(6))
 ROOM = 1.5  # how much further than the longest bar the axis goes, for the numbers beside it
 ROOM_FOR_NAME = 0.1  # an area this high has its name in it
 SHADE = 0.5  # opacity of the areas: names in them are readable on light and on dark
 LOW = 0.4  # a name stands below the middle of its area, out of the way of the 50% line
 BINS = 60
-
-
-def short(n: float) -> str:
-    """A large number in three digits: 33.3 k, 4.19 M, 175 B."""
-    for size, sign in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
-        if n >= 0.9995 * size:
-            return f"{n / size:.3g} {sign}" if n < 999.5 * size else f"{n / size:.0f} {sign}"
-    return f"{n:.0f}"
 
 
 def share_text(share: float) -> str:
@@ -78,7 +53,7 @@ def cost_picture(
     for i, (side, counts) in enumerate(sides.items()):
         shares = [counts[part] / totals[side] for part in parts]
         words = [
-            f"{share_text(share)}  ({short(counts[part])})" if counts[part] else "none"
+            f"{share_text(share)}  ({short_count(counts[part])})" if counts[part] else "none"
             for share, part in zip(shares, parts, strict=True)
         ]
         drawn = panels.bars(
@@ -110,7 +85,7 @@ def cost_picture(
         panels.add_panel(figure, i, x, y, [drawn])
         what = "floating-point operations" if i else "parameters"
         anchors = {"xanchor": "left" if i else "right", "yanchor": "bottom"}
-        total = f"<b>{short(totals[side])}</b> {what}"
+        total = f"<b>{short_count(totals[side])}</b> {what}"
         figure["layout"]["annotations"].append(
             panels.annotation(total, 1 - i, 1, **panels.over(i), **anchors)
         )

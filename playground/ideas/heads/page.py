@@ -119,9 +119,9 @@ def look(frames: tuple[Frame, ...], spec: Spec, view: View | None) -> None:
     common.say(f"{what_they_do(frame, best, worth, names)} {parted}")
     st.caption(
         "Left: mean weight on the keys of each kind, over the queries that have one, in the "
-        f"example above. A head gets a name from {measure.CLEAR:.0%} of the way between an even look "
-        "and all of the weight. Middle: z of that head set to 0, on validation rows. Right: mean "
-        "Jensen–Shannon divergence between the weights of two heads, as a share of ln 2."
+        f"example above. A head gets a name from {measure.CLEAR:.0%} of the way between an even "
+        "look and all of the weight. Middle: z of that head set to 0, on validation rows. Right: "
+        "mean Jensen–Shannon divergence between the weights of two heads, as a share of ln 2."
     )
 
 

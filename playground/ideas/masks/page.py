@@ -192,8 +192,8 @@ def about_row(found: measure.Reach, seen: np.ndarray, query: int) -> str:
         )
     return (
         f"Query {query} sees nothing. Softmax alone would still hand out weights, "
-        f"{found.softmax[0, query].max():.2f} each: beside {measure.HIDDEN_SCORE:.2g} the scores are "
-        "lost in rounding. So the code multiplies such a row by 0, attention hands over "
+        f"{found.softmax[0, query].max():.2f} each: beside {measure.HIDDEN_SCORE:.2g} the scores "
+        "are lost in rounding. So the code multiplies such a row by 0, attention hands over "
         f"{found.handed_over[query]:g}, and what is left is the way around it: output {query} is "
         f"reached by {counted(int(found.reached[query].sum()), 'token')}, its own. "
     ) + (
@@ -326,9 +326,9 @@ live_plot(
 )
 common.say(about_row(found, seen, query))
 st.caption(
-    f"Head 1 of block 1. For −∞ the code adds {measure.HIDDEN_SCORE:.2g}, half of the most negative "
-    "float32: far enough for a weight of exactly 0, and a finite number, so that a row in which "
-    "all is hidden does not become NaN."
+    f"Head 1 of block 1. For −∞ the code adds {measure.HIDDEN_SCORE:.2g}, half of the most "
+    "negative float32: far enough for a weight of exactly 0, and a finite number, so that a row "
+    "in which all is hidden does not become NaN."
 )
 
 left, right = st.columns(2, gap="large")

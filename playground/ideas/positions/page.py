@@ -422,8 +422,8 @@ base = Spec(ModelConfig.for_task(task, position=KINDS[0]), task, TrainConfig(ste
 common.training(
     "order",
     f"Five models learn Python's documentation, {trained} characters at a time. Which of them can "
-    f"read a text of {measure.TIMES * trained}? The paper hoped that sinusoids would (section 3.5). "
-    "Guess first; each is tested as soon as it rests.",
+    f"read a text of {measure.TIMES * trained}? The paper hoped that sinusoids would (section "
+    "3.5). Guess first; each is tested as soon as it rests.",
     make_setup(base, [(("position", kind),) for kind in KINDS[1:]]),
     list(KINDS),
     tested_longer,

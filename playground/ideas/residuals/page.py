@@ -290,10 +290,10 @@ if found.steps > 1 and found.factor:
 common.formula(WIRED[residual, norm] + r",\qquad " + SLOPE[residual], ratio)
 st.markdown(what_it_does(flows[True], flows[False], norm))
 st.caption(
-    f"An untrained model, d_model {measure.D_MODEL}, {measure.ROWS} rows of reverse, in float64. Size: "
-    "root of the mean square. How much the places differ: the size of what is left of the stream "
-    "once its mean over the places of a row is taken away, as a share. Gradient: with respect to "
-    "the stream, its length."
+    f"An untrained model, d_model {measure.D_MODEL}, {measure.ROWS} rows of reverse, in float64. "
+    "Size: root of the mean square. How much the places differ: the size of what is left of "
+    "the stream once its mean over the places of a row is taken away, as a share. Gradient: "
+    "with respect to the stream, its length."
 )
 
 st.subheader("At every depth", anchor=False)

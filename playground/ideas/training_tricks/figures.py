@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from playground.figures import panels, style
-from playground.figures.style import Figure, Sizes
-from playground.ideas.feed_forward.figures import PART_COLOURS, PART_NAMES, short
+from playground.figures.style import PART_COLOURS, PART_NAMES, Figure, Sizes, short_count
 
 NORMS = (0.03, 300.0)  # the axis of the norms, both ways
 PARTS = ("embedding", "positions", "attention", "feed-forward", "norms", "unembedding")
@@ -208,7 +207,7 @@ def tying_picture(
                 COLOURS[part],
                 across=True,
                 name=NAMES[part],
-                text=[short(n) if n > 0.04 * most else "" for n in counts],
+                text=[short_count(n) if n > 0.04 * most else "" for n in counts],
                 textposition="inside",
                 insidetextanchor="middle",
                 customdata=[f"{n:,}" for n in counts],
@@ -220,7 +219,7 @@ def tying_picture(
     )
     beyond = {"size": size.font + 2, "xanchor": "left", "xshift": 8}
     layout["annotations"] += [
-        panels.annotation(f"<b>{short(total)}</b>", total, name, **beyond)
+        panels.annotation(f"<b>{short_count(total)}</b>", total, name, **beyond)
         for name, total in totals.items()
     ]
     return figure
