@@ -49,8 +49,8 @@ def plotly_routes(base_path: str) -> list[Route]:
 
     Streamlit moves its files below `server.baseUrlPath`, ours it leaves where they are.
     """
-    places = {f"/{PLOTLY_PATH}", "/".join(["", *filter(None, base_path.split("/")), PLOTLY_PATH])}
-    return [Route(place, serve_plotly) for place in sorted(places)]
+    paths = {f"/{PLOTLY_PATH}", "/".join(["", *filter(None, base_path.split("/")), PLOTLY_PATH])}
+    return [Route(path, serve_plotly) for path in sorted(paths)]
 
 
 def keep_large_blocks() -> None:

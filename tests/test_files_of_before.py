@@ -124,7 +124,7 @@ def test_the_run_history_is_found_again(tmp_path):
 
 
 def viewed(record: Record, spec: Spec) -> View:
-    state = {"message": "", "queue_place": None, "busy": False}
+    state = {"message": "", "queue_position": None, "busy": False}
     return record.view(status=Status.STOPPED, spec=spec, **state)
 
 

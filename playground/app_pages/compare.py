@@ -11,7 +11,7 @@ from playground.ui.session import controller as my_controller
 from playground.ui.session import start_runs
 
 POLL = 1.0  # seconds between two looks at the runs
-NOTHING = "Nothing to compare with yet: choose a contrast above, or add a variant of your own."
+NOTHING = "Nothing to compare with yet: choose a contrast above, or add your own variant."
 
 
 def buttons(setup: Setup, moving: bool) -> None:
@@ -43,7 +43,7 @@ shown = compared.setup
 if not setup.variants:
     st.info(NOTHING)
 elif shown is not None and shown.specs != setup.specs:
-    st.info("The knobs or the variants have changed: press Play to compare what they say now.")
+    st.info("The knobs or the variants have changed: press Play to compare what is chosen now.")
 
 
 def draw(series: tuple[Series, ...]) -> None:

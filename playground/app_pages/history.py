@@ -34,10 +34,10 @@ IN_SHORT = {"done": "finished", "stopped": "stopped", "diverged": "diverged", "f
 
 
 def table(entries: tuple[Entry, ...]) -> list[Entry]:
-    """All runs; those that are chosen."""
+    """Draw a table of all runs; the selected ones."""
     chosen = st.session_state.get("chosen_runs", ())
-    places = [i for i, entry in enumerate(entries) if entry.id in chosen]
-    # A choice is one of places: other runs in the table, another widget.
+    selected = [i for i, entry in enumerate(entries) if entry.id in chosen]
+    # A selection is of row numbers: with other runs in the table it is another widget.
     key = f"runs_{hash(tuple(entry.id for entry in entries)) & 0xFFFFFFFF:x}"
     event = st.dataframe(
         pd.DataFrame([row(entry) for entry in entries]),
@@ -47,7 +47,7 @@ def table(entries: tuple[Entry, ...]) -> list[Entry]:
         height=min(35 * (len(entries) + 1) + 3, 390),
         on_select="rerun",
         selection_mode="multi-row",
-        selection_default={"selection": {"rows": places}},
+        selection_default={"selection": {"rows": selected}},
         column_config={
             "when": st.column_config.DatetimeColumn(format="D MMM, HH:mm", width=110),
             "what changed": st.column_config.TextColumn(width=320),
@@ -93,15 +93,15 @@ def zone() -> tzinfo:
 
 def small_curve(loss: np.ndarray) -> list[float]:
     loss = loss[np.isfinite(loss)]
-    places = np.linspace(0, max(len(loss) - 1, 0), min(len(loss), SMALL_CURVE)).astype(int)
-    return loss[places].tolist()
+    shown = np.linspace(0, max(len(loss) - 1, 0), min(len(loss), SMALL_CURVE)).astype(int)
+    return loss[shown].tolist()
 
 
 # --- what can be done with the chosen ones ----------------------------------------------------
 
 
 def attempt(action: Callable[..., str | None], *args: Any) -> None:
-    """Do what a button says; what stands in the way is said on the page."""
+    """Do what a button says; if it cannot be done, the page says why."""
     st.session_state.history_refused = None
     try:
         if done := action(*args):
@@ -117,7 +117,7 @@ def show_in_playground(chosen: list[Entry]) -> None:
 def load(entry: Entry) -> str:
     spec = Spec.from_dict(entry.spec, own_text.in_use())
     download_panel.into_knobs(controller, spec)
-    return f"The knobs are as in “{entry.label}”." + download_panel.not_replayed(entry.changes)
+    return f"The knobs are set as in “{entry.label}”." + download_panel.not_replayed(entry.changes)
 
 
 def rename(entry: Entry, key: str) -> None:
@@ -145,7 +145,7 @@ def actions(chosen: list[Entry]) -> None:
             icon=":material/layers:",
             on_click=attempt,
             args=(show_in_playground, chosen[:MOST_SHOWN]),
-            help="Their curves lie under that of your next run, until you hide them there.",
+            help="Their curves appear faintly behind your next run, until you hide them there.",
         )
         go |= st.button(
             "Load into the knobs",
@@ -154,17 +154,17 @@ def actions(chosen: list[Entry]) -> None:
             disabled=one is None,
             on_click=attempt,
             args=(load, one),
-            help="Every knob as this run had it: press Play to get the same curve.",
+            help="Set every knob as it was in this run: press Play to get the same curve.",
         )
-        with st.popover("Delete", icon=":material/delete:", help="Delete them for good."):
-            st.write(f"Delete {counted(len(chosen))}? This cannot be undone.")
+        with st.popover("Delete", icon=":material/delete:", help="Delete the selected runs."):
+            st.write(f"Delete {counted(len(chosen))}?")
             st.button(
                 f"Delete {counted(len(chosen))}",
                 key="delete_runs",
                 type="primary",
                 on_click=attempt,
                 args=(delete, chosen),
-                help="There is no way back.",
+                help="This cannot be undone.",
             )
         key = f"name_{one.id if one else 'of_none'}"
         st.text_input(
@@ -174,8 +174,8 @@ def actions(chosen: list[Entry]) -> None:
             disabled=one is None,
             on_change=attempt,
             args=(rename, one, key),
-            placeholder="Choose one run to rename it",
-            help="Another name for this run, at most 120 characters.",
+            placeholder="Select one run to rename it",
+            help="A new name for this run, at most 120 characters.",
         )
     if refused := st.session_state.get("history_refused"):
         st.error(refused)
@@ -208,7 +208,9 @@ def curves(chosen: list[Entry]) -> None:
             view is not None
             and len(view.loss)
             and st.toggle(
-                "With the Playground's curve", key="with_mine", help="The run that is there now."
+                "With the Playground's curve",
+                key="with_mine",
+                help="The run that is on the Playground now.",
             )
         )
     bands = [
@@ -220,7 +222,7 @@ def curves(chosen: list[Entry]) -> None:
         bands.append(Band(name, view.steps.tolist(), *[view.loss.tolist()] * 3))
     tasks = {repr(sorted(entry.spec["task"].items(), key=str)) for entry in chosen}
     if len(tasks) > 1:
-        st.caption("They learn different tasks: their losses cannot be compared as they stand.")
+        st.caption("These runs learn different tasks: their losses cannot be compared directly.")
     figure = comparison_chart(
         bands,
         log=log,
@@ -251,9 +253,9 @@ def pictures(chosen: list[Entry]) -> None:
     layers = layers_in_common(list(found.values()))
     if not layers:
         st.caption(
-            "No attention was kept of these runs."
+            "No attention maps were kept for these runs."
             if not found
-            else "These runs look at different examples: choose one to see its attention."
+            else "The maps of these runs show different examples: select one run to see its maps."
         )
         return
     with st.container(horizontal=True, key="picture_switches"):
@@ -307,22 +309,22 @@ def page() -> None:
     try:
         entries = RECORDER.history.list(owner)
     except HistoryUnavailable as error:
-        st.warning(f"{for_visitor(str(error))}. Everything else goes on without it.")
+        st.warning(f"{for_visitor(str(error))}. Everything else works without it.")
         return
-    if said := RECORDER.history.notice:
-        st.warning(for_visitor(said))
+    if notice := RECORDER.history.notice:
+        st.warning(for_visitor(notice))
     if RECORDER.problem:
         st.warning(f"The last run could not be kept: {for_visitor(RECORDER.problem)}.")
     if not entries:
-        st.info(f"Nothing yet: a run of at least {WORTH_KEEPING} steps comes here when it is over.")
+        st.info(f"Nothing yet: a run of at least {WORTH_KEEPING} steps appears here when it ends.")
         return
     chosen = table(entries)
     if not chosen:
-        st.caption("Choose runs at the left edge of the table to lay their curves over each other.")
+        st.caption("Select runs at the left edge of the table to lay their curves over each other.")
         return
     actions(chosen)
     if len(chosen) > MOST_SHOWN:
-        st.caption(f"The first {MOST_SHOWN} of {len(chosen)} are drawn.")
+        st.caption(f"Only the first {MOST_SHOWN} of the {len(chosen)} selected runs are drawn.")
     shown = chosen[:MOST_SHOWN]
     if len(shown) == 1:
         left, right = st.columns(2, gap="medium")

@@ -41,7 +41,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
         key="home_play",
         type="primary",
         icon=":material/play_circle:",
-        help="A small model is ready; Play trains it before your eyes.",
+        help="A small model is ready; Play trains it while you watch.",
     ):
         st.switch_page(INSTRUMENTS["playground"].file, query_params={})
     st.caption(f"Computed on: {my_controller().device.words}.")

@@ -19,20 +19,20 @@ from playground.ui.session import start_runs
 
 POLL = 1.0  # seconds between two looks at the runs
 COLUMNS = 3  # of cards
-REFERENCES = {"chance": "best blind guess", "floor": "no model can be below"}
+REFERENCES = {"chance": "best guess without reading the input", "floor": "no model can be below"}
 
 
 @dataclass
 class Attempt:
-    """What the page remembers of a visitor's prediction; not under the keys of widgets."""
+    """What the page keeps of a visitor's prediction; not under the keys of widgets."""
 
     skipped: bool = False
     expected: Outcome | None = None  # as it was when the runs began
-    mark: str = ""  # how it fared
+    mark: str = ""  # whether it was right
 
 
 def attempt(name: str) -> Attempt:
-    """What is remembered of one scenario."""
+    """What the page keeps of one scenario."""
     return st.session_state.setdefault("attempts", {}).setdefault(name, Attempt())
 
 
@@ -46,8 +46,8 @@ def choose(name: str | None) -> None:
 
 def gallery(found: dict[str, Scenario]) -> None:
     st.markdown(
-        "Each scenario asks one question. Say first what you expect, then train and see: a wrong "
-        "guess teaches more than a right answer that was only read."
+        "Each scenario asks one question. Predict the answer first, then train and see: a wrong "
+        "prediction teaches more than a right answer you only read."
     )
     names = list(found)
     for start in range(0, len(names), COLUMNS):
@@ -89,8 +89,8 @@ def describe(scenario: Scenario) -> None:
     knobs = changes_text((("task", scenario.base.task.name), *unusual))
     steps, seeds = scenario.base.training.steps, scenario.seeds
     st.caption(
-        f"**{scenario.name}** against {', '.join(against)}. Everything else alike: {knobs}, "
-        f"the rest at its defaults; {steps} steps, {seeds} seed{'s' * (seeds > 1)} each, about "
+        f"**{scenario.name}** against {', '.join(against)}. Everything else is the same: {knobs}, "
+        f"the rest at the defaults; {steps} steps, {seeds} seed{'s' * (seeds > 1)} each, about "
         f"{estimate.in_words(seconds(scenario))} on this machine."
     )
     if several := [name for name, v in scenario.variants if caution(v.changes)]:
@@ -110,7 +110,7 @@ def predict(scenario: Scenario, started: bool) -> Outcome | None:
     """What the visitor expects; fixed once the runs have begun."""
     if started:
         if expected := attempt(scenario.id).expected:
-            st.markdown(f"You expect: **{expected.say}**")
+            st.markdown(f"You predict: **{expected.say}**")
         return expected
     says = {outcome.name: outcome.say for outcome in scenario.outcomes}
     chosen = st.radio(
@@ -119,7 +119,7 @@ def predict(scenario: Scenario, started: bool) -> Outcome | None:
         index=None,
         key=f"expect_{scenario.id}",
         format_func=says.get,
-        help="Commit yourself before anything moves; nobody keeps a record of it.",
+        help="Commit to an answer before anything moves; it is not recorded.",
     )
     return next((outcome for outcome in scenario.outcomes if outcome.name == chosen), None)
 
@@ -149,7 +149,7 @@ def buttons(scenario: Scenario, expected: Outcome | None, seen: Seen) -> None:
                 compared.play if seen else lambda: play(scenario, expected),
                 compared.pause,
                 disabled=not free,
-                help=play_buttons.ALL if free else "Choose what you expect first.",
+                help=play_buttons.ALL if free else "Predict first.",
             )
         if seen:
             play_buttons.reset_button(
@@ -162,7 +162,7 @@ def buttons(scenario: Scenario, expected: Outcome | None, seen: Seen) -> None:
                 type="tertiary",
                 on_click=skip,
                 args=(scenario,),
-                help="Play without having said what you expect.",
+                help="Play without predicting.",
             )
     play_buttons.say_refusal()
 
@@ -173,8 +173,8 @@ def buttons(scenario: Scenario, expected: Outcome | None, seen: Seen) -> None:
 def reveal(scenario: Scenario, series: Seen) -> None:
     """The outcome beside the prediction, the numbers, the reason, and the ways on."""
     if any(not view.status.conclusive for line in series for view in line.views):
-        said = {view.message for line in series for view in line.views if view.message}
-        st.error(f"Not all runs came to their end, so nothing is concluded. {' '.join(said)}")
+        why = {view.message for line in series for view in line.views if view.message}
+        st.error(f"Not all runs finished, so there is no conclusion. {' '.join(why)}")
         return
     results = scenarios.measure(scenario, series)
     happened = scenario.outcome(results)
@@ -186,28 +186,28 @@ def reveal(scenario: Scenario, series: Seen) -> None:
         st.markdown(f"**Why.** {scenario.why}")
         if happened.name != scenario.expected:
             st.caption(
-                "This time it came out otherwise than the explanation says. Other seeds, or "
-                "another machine, can do that: look at the numbers."
+                "This time the outcome is not the one explained here. Other seeds, or another "
+                "machine, can cause that: look at the numbers."
             )
     take_further(scenario)
 
 
 def say_outcome(made: Attempt, happened: Outcome) -> None:
-    """`You said …; measured: …`, and a mark on the scenario's card."""
-    said, made.mark = "", "seen"
+    """`You predicted …; measured: …`, and a mark on the scenario's card."""
+    predicted, made.mark = "", "seen"
     if expected := made.expected:
         right = expected == happened
         icon = ":green[:material/check_circle:]" if right else ":orange[:material/cancel:]"
-        made.mark = f"{icon} {'as you said' if right else 'otherwise than you said'}"
-        said = f"{icon} You said: **{expected.say}**  \n"
-    st.markdown(f"{said}Measured: **{happened.say}**")
+        made.mark = f"{icon} {'as you predicted' if right else 'not as you predicted'}"
+        predicted = f"{icon} You predicted: **{expected.say}**  \n"
+    st.markdown(f"{predicted}Measured: **{happened.say}**")
 
 
 def table(scenario: Scenario, results: Results) -> list[dict[str, str]]:
     """A row for each run: the measures that this scenario is about, over its seeds."""
     rows = {name: results[name] for name in scenario.names}
     for name, numbers in scenario.references.items():
-        if any(numbers["loss"]):  # a floor of 0 is no news
+        if any(numbers["loss"]):  # a floor of 0 tells nothing
             rows[REFERENCES[name]] = numbers
     shown = {key: MEASURES[key] for key in ("loss", *scenario.shown)}
     return [
@@ -220,7 +220,7 @@ def table(scenario: Scenario, results: Results) -> list[dict[str, str]]:
 def take_further(scenario: Scenario) -> None:
     with st.container(horizontal=True, key="take_further"):
         st.button(
-            "Take it into the Playground",
+            "Open in the Playground",
             key="to_playground",
             icon=":material/play_circle:",
             on_click=controls.take_to,
@@ -228,7 +228,7 @@ def take_further(scenario: Scenario) -> None:
             help="Set the knobs to the base of this scenario.",
         )
         st.button(
-            "Take it into Compare",
+            "Open in Compare",
             key="to_compare",
             icon=":material/compare_arrows:",
             on_click=compare_panels.take_to_compare,
@@ -241,13 +241,13 @@ controller, found = my_controller(), scenarios.load()
 compared: Comparison = st.session_state.setdefault("scenario_runs", Comparison(controller.owner))
 asked = st.query_params.get("scenario")
 if asked and asked not in found and "scenario" not in st.session_state:
-    note(f"`scenario={asked}`: there is no such scenario; here are all")
+    note(f"`scenario={asked}`: there is no such scenario; all of them are shown")
 with head().container(horizontal=True, vertical_alignment="bottom"):
     name = st.selectbox(
         "Scenario",
         list(found),
         index=None,
-        placeholder="all of them",
+        placeholder="all scenarios",
         key="scenario",
         bind="query-params",
         width=320,

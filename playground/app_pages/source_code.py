@@ -9,8 +9,8 @@ from playground.ui.page_head import head
 
 ORDER = (
     ("attention", "The formula, and several heads of it"),
-    ("masks", "Who may see whom"),
-    ("positions", "Where a token stands"),
+    ("masks", "Which positions may look at which"),
+    ("positions", "The order of the tokens"),
     ("blocks", "Residual, norm, feed-forward"),
     ("tokens", "Padding, and what is not scored"),
     ("model", "The whole transformer"),
@@ -20,9 +20,9 @@ ORDER = (
     ("tasks.question", "A prompt and its answer"),
     ("tasks.sequences", "Copy, reverse, sort"),
     ("optimize", "From a gradient to a step"),
-    ("report", "What a training reports"),
+    ("report", "What a training step reports"),
     ("train", "One step at a time"),
-    ("generate", "Token after token"),
+    ("generate", "One token after another"),
     ("measure", "What the pictures show"),
     ("config", "What can be chosen"),
     ("knobs", "How a choice is checked and written"),
@@ -33,7 +33,7 @@ ORDER = (
     ("tasks.language", "A small language and its rules"),
     ("tasks.grammar", "Its sentences, and how probable they are"),
     ("tasks.held_out", "What training never sees"),
-    ("checkpoint", "Save and go on"),
+    ("checkpoint", "Save and resume"),
     ("device", "CPU or GPU"),
     ("__main__", "Training without the app"),
 )

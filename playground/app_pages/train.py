@@ -26,7 +26,7 @@ def buttons(controller: Controller, view: View | None) -> None:
             label="Play again" if over else "Play",
             help="Start over from step 0." if over else "Train, and watch it happen.",
         )
-        # At its end one key pressed too often would start over, and what was learnt would be gone.
+        # At the end, one key press too many would start over and lose what was learnt.
         st.button(
             "Step",
             key="step",
@@ -48,16 +48,16 @@ def buttons(controller: Controller, view: View | None) -> None:
             help="Other initial weights and other batches.",
         )
         with st.popover(
-            "Glossary", icon=":material/menu_book:", help="The paper's words, a sentence each."
+            "Glossary", icon=":material/menu_book:", help="The paper's terms, one sentence each."
         ):
             st.markdown("\n".join(f"- **{word}**: {meaning}" for word, meaning in GLOSSARY.items()))
         lost = copy_link(run=controller.owner if controller.run else None, fresh=controller.fresh)
     if lost and controller.fresh:
-        st.info("The page was reloaded: your run has ended, and the knobs are as the link says.")
+        st.info("The page was reloaded: your run has ended, and the knobs are set as in the link.")
     play_buttons.say_refusal()
 
 
-def wanted(controller: Controller) -> Spec | None:
+def chosen_spec(controller: Controller) -> Spec | None:
     """The knobs' spec with the visitor's own example, if it is one."""
     choice = controls.choice()
     if choice.problem:
@@ -74,7 +74,7 @@ def wanted(controller: Controller) -> Spec | None:
 
 
 controller = my_controller()
-spec = wanted(controller)
+spec = chosen_spec(controller)
 if spec is None:
     st.stop()
 try:

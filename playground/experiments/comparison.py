@@ -27,7 +27,7 @@ class Comparison:
         self._runs: dict[Spec, Run] = {}
 
     def start(self, setup: Setup, seeds: int = 1, play: bool = True) -> None:
-        """Put a setup to work; runs that are here already go on, stopped ones start again.
+        """Put a setup to work; runs that are here already continue, stopped ones start over.
 
         The first seed of every variant comes first, so that a queue delays none of them.
 
@@ -37,13 +37,13 @@ class Comparison:
                 the room, nothing runs any more.
         """
         chosen = self._seeds(setup, seeds)
-        wanted = [
+        requested = [
             replace(spec, training=replace(spec.training, seed=seed))
             for seed in chosen
             for spec in setup.specs
         ]
-        self._check(wanted, len(setup.specs), seeds)
-        keys = {_key(spec): spec for spec in wanted}
+        self._check(requested, len(setup.specs), seeds)
+        keys = {_key(spec): spec for spec in requested}
         present = self.runs.of(self.owner)
         for key, run in list(self._runs.items()):
             status = run.view().status
@@ -61,14 +61,14 @@ class Comparison:
         first = setup.base.training.seed
         return tuple(range(first, first + seeds))
 
-    def _check(self, wanted: list[Spec], rows: int, seeds: int) -> None:
+    def _check(self, requested: list[Spec], rows: int, seeds: int) -> None:
         much = f"{rows} configurations × {seeds} seed{'s' if seeds > 1 else ''}"
-        if len(wanted) > self.runs.max_runs:
+        if len(requested) > self.runs.max_runs:
             raise ValueError(
-                f"{much} are {len(wanted)} runs: the limit here is {self.runs.max_runs}; "
+                f"{much} are {len(requested)} runs: the limit here is {self.runs.max_runs}; "
                 "take fewer variants or seeds"
             )
-        if (n := seeds * sum(map(estimated_memory, wanted[:rows]))) > MAX_MEMORY:
+        if (n := seeds * sum(map(estimated_memory, requested[:rows]))) > MAX_MEMORY:
             raise ValueError(
                 f"{much} need about {n / 1e6:,.0f} MB: the limit here is {MAX_MEMORY / 1e6:,.0f} "
                 "MB; take fewer variants or seeds, or a smaller d_model or batch_size"
@@ -128,7 +128,7 @@ class Comparison:
             ask(run)
 
     def discard(self) -> None:
-        """Stop all runs and forget them."""
+        """Stop all runs and delete them."""
         self._all(self.runs.discard)
         self._runs, self.setup, self.seeds = {}, None, ()
 

@@ -1,6 +1,6 @@
 """Prepared questions: predict, run, compare. They are data; see `scenarios.toml`.
 
-A scenario holds a base against variants, like the Compare page, and offers outcomes to predict
+A scenario compares a base with variants, like the Compare page, and offers outcomes to predict
 from. Each outcome has conditions on what was measured, made of a few fixed words, so the answer is
 read off the runs and never written down beforehand.
 """
@@ -32,7 +32,7 @@ Results = Mapping[str, Mapping[str, Sequence[float]]]
 
 @dataclass(frozen=True)
 class Measure:
-    """Something that a finished run is asked for."""
+    """A number that is read off a finished run."""
 
     title: str
     read: Callable[[View], float]
@@ -239,8 +239,8 @@ def _scenario(key: str, table: dict[str, Any]) -> Scenario:
     outcomes = tuple(_outcome(name, entry, names) for name, entry in table["outcomes"].items())
     _check_outcomes(outcomes, table["expected"])
     shown = tuple(table.get("shown", ("accuracy",)))
-    if strange := set(shown) - set(MEASURES):
-        raise ValueError(f"shown={', '.join(strange)}: choose of {', '.join(MEASURES)}")
+    if unknown := set(shown) - set(MEASURES):
+        raise ValueError(f"shown={', '.join(unknown)}: choose of {', '.join(MEASURES)}")
     texts = {entry: " ".join(table[entry].split()) for entry in TEXTS if entry != "why"}
     scenario = Scenario(
         id=key,
@@ -260,7 +260,7 @@ def _scenario(key: str, table: dict[str, Any]) -> Scenario:
 
 
 def _changes(knobs: Any) -> Changes:
-    """The knobs of a table. TOML has no word for nothing, so a text may stand for any value."""
+    """The knobs of a table. TOML has no null, so a text may be given for any value."""
     check_fields(knobs, SETTABLE, ())
     return tuple(
         (name, read_value(name, value) if isinstance(value, str) else value)

@@ -1,4 +1,4 @@
-"""Variants: what is held against a base, and how it fits into a link.
+"""Variants: what is compared with a base, and how it fits into a link.
 
 A variant is a list of changes, `(("scale", "none"),)`, so it says by itself in which knobs it
 differs from its base.
@@ -37,7 +37,7 @@ def caution(changes: Changes) -> str | None:
 
 @dataclass(frozen=True)
 class Variant:
-    """Something to hold against the base."""
+    """Something to compare with the base."""
 
     label: str  # exactly the fields in which it differs, and their values
     changes: Changes
@@ -66,7 +66,7 @@ class Setup:
         return ("base", *(variant.label for variant in self.variants))
 
 
-def make_setup(base: Spec, wanted: Iterable[Changes], device: Device | None = None) -> Setup:
+def make_setup(base: Spec, requested: Iterable[Changes], device: Device | None = None) -> Setup:
     """Put variants beside the base; what cannot run is left out, with a sentence why.
 
     Args:
@@ -76,13 +76,13 @@ def make_setup(base: Spec, wanted: Iterable[Changes], device: Device | None = No
     variants: list[Variant] = []
     tried: list[Changes] = []
     left_out = []
-    for changes in wanted:
+    for changes in requested:
         try:
             if len(variants) == MAX_VARIANTS:
                 raise ValueError(f"at most {MAX_VARIANTS} variants fit beside the base")
             variant = None if changes in tried else _variant(base, changes, device)
             if variant is None or variant in variants:
-                raise ValueError("it is here already")
+                raise ValueError("it is already there")
             variants.append(variant)
         except ValueError as error:
             left_out.append(f"{changes_text(changes)} is left out: {error}")
@@ -107,20 +107,20 @@ def _variant(base: Spec, changes: Changes, device: Device) -> Variant:
 
 @dataclass(frozen=True)
 class Contrast:
-    """A usual question: what the base is held against, as data."""
+    """A usual question: what the base is compared with, as data."""
 
     title: str
     options: tuple[Changes, ...]
-    switch: bool = False  # two options, off and on: a base that is not `off` is held against `off`
+    switch: bool = False  # two options, off and on: a base that is not `off` is compared with `off`
 
     def setup(self, base: Spec, device: Device | None = None) -> Setup:
         """The options that differ from the base; impossible ones are left out, with a reason."""
         if self.switch:
             off, on = self.options
-            wanted = [on] if self._is(base, off) else [off]
+            requested = [on] if self._is(base, off) else [off]
         else:
-            wanted = [option for option in self.options if not self._is(base, option)]
-        return make_setup(base, wanted, device)
+            requested = [option for option in self.options if not self._is(base, option)]
+        return make_setup(base, requested, device)
 
     @staticmethod
     def _is(base: Spec, option: Changes) -> bool:
@@ -166,12 +166,12 @@ def encode(variants: Iterable[Variant]) -> str:
     """Variants as one short text: `scale=none;norm=pre,lr=0.01`.
 
     Raises:
-        ValueError: a text of one's own does not fit into a link, nor does what is too long.
+        ValueError: the visitor's own text does not fit into a link, nor does what is too long.
     """
     parts = []
     for variant in variants:
         if any(name == "text" or (name, v) == ("source", "own") for name, v in variant.changes):
-            raise ValueError(f"{variant.label}: a text of one's own does not fit into a link")
+            raise ValueError(f"{variant.label}: your text does not fit into a link")
         parts.append(",".join(f"{name}={value_text(name, v)}" for name, v in variant.changes))
     link = ";".join(parts)
     _check_length(link)
@@ -180,18 +180,18 @@ def encode(variants: Iterable[Variant]) -> str:
 
 def read_link(text: str, base: Spec, device: Device | None = None) -> Setup:
     """The setup that a link's text describes. What cannot be read is left out, with a reason."""
-    wanted, unreadable = [], []
-    for place, part in enumerate(filter(str.strip, text[:MAX_LINK].split(";")), 1):
+    requested, unreadable = [], []
+    for number, part in enumerate(filter(str.strip, text[:MAX_LINK].split(";")), 1):
         try:
-            with within(f"variant {place}"):
-                wanted.append(parse(part))
+            with within(f"variant {number}"):
+                requested.append(parse(part))
         except ValueError as error:
             unreadable.append(str(error))
     try:
         _check_length(text)
     except ValueError as error:
         unreadable.append(str(error))
-    found = make_setup(base, wanted, device)
+    found = make_setup(base, requested, device)
     return replace(found, left_out=(*unreadable, *found.left_out))
 
 

@@ -10,7 +10,7 @@ from playground.runs.diagnosis import LEAK
 from playground.runs.spec import Spec, changes_text, value_text
 from playground.runs.view import LAST, Status, View
 
-FEW_SEEDS = 4  # below this, chance alone parts two equal groups more often than 1 time in 20
+FEW_SEEDS = 4  # below this, chance alone separates two equal groups more often than 1 time in 20
 
 
 def verdict(base: Series, variant: Series) -> str:
@@ -83,8 +83,8 @@ def _sentence(pairs: list[tuple[View, View]], at: int | None, ours: str, theirs:
         said += f", and {theirs if above else ours} diverges in {lost} of them" if lost else ""
     if n < FEW_SEEDS:
         said += (
-            f" (if nothing but chance parted {n} and {n} seeds, they would part so cleanly 1 time "
-            f"in {math.comb(2 * n, n) // 2})"
+            f" (if only chance separated {n} and {n} seeds, they would separate this cleanly "
+            f"1 time in {math.comb(2 * n, n) // 2})"
         )
     return said + _leak(pairs, theirs, ours)
 
@@ -99,11 +99,11 @@ def _range(losses: np.ndarray) -> str:
 
 
 def _leak(pairs: list[tuple[View, View]], theirs: str, ours: str) -> str:
-    """A low loss that was read off the answer is no success."""
+    """A low loss that was read off the answer is not a success."""
     leaks = [any(_sees_ahead(pair[i]) for pair in pairs) for i in (0, 1)]
     if leaks[0] == leaks[1]:
         return ""
-    return f"; but {theirs if leaks[1] else ours} sees the tokens it is to predict"
+    return f"; but {theirs if leaks[1] else ours} sees the tokens it has to predict"
 
 
 def _sees_ahead(view: View) -> bool:

@@ -1,4 +1,4 @@
-"""Take it home: the numbers of a run as CSV, its configuration as JSON."""
+"""Downloads: the numbers of a run as CSV, its configuration as JSON."""
 
 import json
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ def metrics_csv(view: View) -> str:
     """One row per step; the validation columns are filled where the model was evaluated.
 
     A row for step 0 holds the evaluation before any training, if there was one. Numbers have as
-    many digits as bring the same float32 back.
+    many digits as it takes to read the same float32 back.
     """
     layers = {f"grad_norm.{layer}": norms for layer, norms in view.layer_norms.items()}
     training = pd.DataFrame(
@@ -63,7 +63,7 @@ def config_from_json(
     """The spec and the hot changes that `config_json` wrote down.
 
     Args:
-        own_text: the text of a run on a text of one's own, which no such file contains.
+        own_text: the visitor's own text, which no such file contains.
 
     Raises:
         ValueError: the file is not whole or holds something illegal; the message names the
@@ -92,7 +92,7 @@ def _parsed(text: str | bytes) -> dict[str, Any]:
         raise ValueError(f"this is not JSON as the playground writes it: {error}") from None
     if not isinstance(values, dict):
         raise ValueError(
-            f"the file is JSON, but no configuration: expected an object {{…}} with the fields "
+            f"the file is JSON, but not a configuration: expected an object {{…}} with the fields "
             f"{', '.join(REQUIRED)}"
         )
     return values
@@ -114,6 +114,6 @@ def _changes(items: list[Any], spec: Spec) -> tuple[Change, ...]:
     changes = tuple(Change(**item) for item in items)
     for one, after in pairwise(changes):
         if after.step < one.step:
-            raise ValueError(f"step={after.step} stands after step {one.step}")
+            raise ValueError(f"step={after.step} comes after step {one.step}")
     spec.replayed(changes)
     return changes

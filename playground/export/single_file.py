@@ -1,6 +1,6 @@
 """The run as one Python file: the program in `single_file_template.py`, cut down to this run.
 
-The template has every switch as an `if` on a constant. The run's values take the place of the
+The template has every switch as an `if` on a constant. The run's values replace the
 constants, an `if` that they decide gives way to the branch that is taken, and what nobody reads
 then goes. A knob that was turned while the run went on decides nothing: its `if` stays, and the
 training loop sets the constant at the same step.
@@ -45,7 +45,7 @@ def script(
     """The run as one Python file that needs nothing but PyTorch.
 
     On the CPU of the same machine it computes the same losses, digit for digit, and prints them.
-    A text of one's own is part of it.
+    The visitor's own text is part of it.
 
     Args:
         spec: the run as it was started, before any of the changes (`Run.started`).
@@ -128,7 +128,7 @@ def _with_constants(code: str, constants: Mapping[str, Any]) -> str:
 
 
 def _with_sources_of_core(code: str) -> str:
-    """What is imported from `core` is written down instead, as it stands there."""
+    """What is imported from `core` is written down instead, as it is there."""
     for node in ast.parse(code).body:
         if isinstance(node, ast.ImportFrom) and node.module.startswith("core."):
             source, wanted = inspect.getsource(import_module(node.module)), set(_bound(node))
@@ -140,7 +140,7 @@ def _with_sources_of_core(code: str) -> str:
 
 def _turns(turned: Mapping[int, Mapping[str, Any]], read: Counter[str]) -> str:
     """The hot changes as lines of the loop; without those of constants that nobody reads."""
-    lines = ["    # Knobs that were turned on the way."]
+    lines = ["    # Knobs that were turned during the run."]
     for step, constants in turned.items():
         sets = [
             f"        {name} = {_literal(constants[name])}" for name in constants if name in read
@@ -191,10 +191,10 @@ class _Conditions:
         else:
             yield *self._span(node), text
 
-    def _verdict(self, test: ast.expr) -> bool | None:
-        """What a condition comes to; None where that changes on the way, or nobody can say."""
+    def _decision(self, test: ast.expr) -> bool | None:
+        """What a condition comes to; None where that changes during the run, or cannot be known."""
         if isinstance(test, ast.BoolOp):
-            parts, decisive = map(self._verdict, test.values), isinstance(test.op, ast.Or)
+            parts, decisive = map(self._decision, test.values), isinstance(test.op, ast.Or)
             found = set(parts)
             return decisive if decisive in found else None if None in found else not decisive
         names = [node.id for node in ast.walk(test) if isinstance(node, ast.Name)]
@@ -206,12 +206,12 @@ class _Conditions:
         return found.pop() if len(found) == 1 else None
 
     def _choice(self, node: ast.IfExp) -> str | None:
-        verdict = self._verdict(node.test)
-        return None if verdict is None else self._text(node.body if verdict else node.orelse)
+        decided = self._decision(node.test)
+        return None if decided is None else self._text(node.body if decided else node.orelse)
 
     def _logic(self, node: ast.BoolOp) -> str | None:
         """`KNOWN and other` becomes `other`."""
-        open_parts = [part for part in node.values if self._verdict(part) is None]
+        open_parts = [part for part in node.values if self._decision(part) is None]
         if len(open_parts) in (0, len(node.values)):
             return None
         return (" or " if isinstance(node.op, ast.Or) else " and ").join(
@@ -240,9 +240,9 @@ class _Conditions:
         return text
 
     def _branches(self, node: ast.If) -> list[tuple[str, str]]:
-        """Each condition and what stands below it: "True" or "False" if decided, "" for else."""
-        verdict = self._verdict(node.test)
-        test = self._text(node.test) if verdict is None else str(verdict)
+        """Each condition and what is below it: "True" or "False" if decided, "" for else."""
+        decided = self._decision(node.test)
+        test = self._text(node.test) if decided is None else str(decided)
         found = [(test, self._block(node.test.end_lineno, node.body))]
         match node.orelse:
             case []:

@@ -1,7 +1,7 @@
 """A whole run in one file, with every switch as an `if` on a constant: exports are cut from it.
 
 `single_file.py` puts a run's values in place of the constants, keeps the branches that the run
-takes and leaves out what nobody uses then. This file is Python like any other: as it stands it
+takes and leaves out what nobody uses then. This file is Python like any other: by itself it
 trains the default run. Each kind of number is drawn and added up in the order of `core`, which a
 test compares with it digit for digit.
 
@@ -67,7 +67,7 @@ PRECISION = "fp32"
 SEED = 0  # decides the initial weights and the batches
 DEVICE = "cpu"
 THREADS = 1  # another number would change the last digits of sums
-TURNED = frozenset()  # constants that change on the way
+TURNED = frozenset()  # constants that change during the run
 
 PAD = 0  # the token that fills up short rows: never scored
 IGNORED = -100  # a target that is not scored
@@ -213,7 +213,7 @@ def alibi(length):
 
 
 class Embedding(nn.Module):
-    """Tokens become vectors that also know where they stand."""
+    """Tokens become vectors that also know where they are."""
 
     def __init__(self):
         super().__init__()
@@ -465,7 +465,7 @@ elif TASK == "text":
     TRAINING = IDS[: len(IDS) - max(len(IDS) // 10, WIDTH)]  # the last tenth is for validation
 
     def windows(size):
-        """Stretches of the text from random places: [size, WIDTH]."""
+        """Stretches of the text from random positions: [size, WIDTH]."""
         starts = torch.randint(len(TRAINING) - WIDTH + 1, (size,), generator=batches)
         return TRAINING[starts[:, None] + torch.arange(WIDTH)]
 
@@ -489,8 +489,8 @@ elif TASK == "recall":
     def solve(questions):
         """The value of the key that is asked for."""
         keys, values = questions[:, :-2:2], questions[:, 1:-2:2]
-        place = (keys == questions[:, -1:]).int().argmax(1, keepdim=True)
-        return values.gather(1, place)
+        position = (keys == questions[:, -1:]).int().argmax(1, keepdim=True)
+        return values.gather(1, position)
 
 elif TASK == "add":
     # Two numbers and their sum, which has one digit more: `47+85=132`. Digit d has id d + 1.
@@ -498,7 +498,7 @@ elif TASK == "add":
     PLUS = SYMBOLS + 1
     EQUALS = SYMBOLS + 2
     SLOT = SYMBOLS + 3  # where an encoder writes a digit of the sum
-    POWERS = torch.tensor([SYMBOLS**place for place in range(LENGTH, -1, -1)])
+    POWERS = torch.tensor([SYMBOLS**digit for digit in range(LENGTH, -1, -1)])
 
     def draw(size, generator):
         """Random questions [size, question]: the digits of both numbers, `+` and `=`."""
@@ -548,8 +548,8 @@ else:
             """The symbols backwards."""
             if VARY:  # padding stays last
                 lengths = (questions != PAD).sum(1, keepdim=True)
-                places = lengths - 1 - torch.arange(LENGTH)
-                return questions.gather(1, places.clamp(min=0)).masked_fill(places < 0, PAD)
+                source = lengths - 1 - torch.arange(LENGTH)
+                return questions.gather(1, source.clamp(min=0)).masked_fill(source < 0, PAD)
             else:
                 return questions.flip(1)
 
@@ -721,5 +721,5 @@ with torch.no_grad():
         if VARY:
             answers = answers.masked_fill(right == PAD, PAD)
         for question, answer, truth in zip(questions, answers, right, strict=True):
-            verdict = "right" if torch.equal(answer, truth) else f"wrong: {written(truth)}"
-            print(f"{written(question)}  {written(answer)}  {verdict}")
+            result = "right" if torch.equal(answer, truth) else f"wrong: {written(truth)}"
+            print(f"{written(question)}  {written(answer)}  {result}")

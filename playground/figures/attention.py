@@ -20,7 +20,7 @@ STAGES = {
 }
 # A mask writes a huge negative number; no score that anyone can see comes near it.
 MASKED_BELOW = -3e4
-ONE_ROW = 4  # so many maps stand in one row, more of them in two
+ONE_ROW = 4  # so many maps fit in one row, more of them in two
 PRINTED_CELLS = 14
 
 
@@ -140,7 +140,7 @@ def attention_map(
 
 
 class _Grid(NamedTuple):
-    """Where the maps stand: one (x domain, y domain) for each, and what fits around them."""
+    """Where the maps are: one (x domain, y domain) for each, and what fits around them."""
 
     domains: list[tuple[list[float], list[float]]]
     margin: dict[str, int]
@@ -290,7 +290,7 @@ def _alt(
 
 
 def largest_cell(matrix: np.ndarray, query_tokens: Sequence[str], key_tokens: Sequence[str]) -> str:
-    """The number furthest from 0, and where it stands, in words."""
+    """The number furthest from 0, and where it is, in words."""
     query, key = np.unravel_index(int(np.nanargmax(np.abs(matrix))), matrix.shape)
     return (
         f"{matrix[query, key]:.2f}, from “{query_tokens[query]}” (position {query}) "

@@ -27,7 +27,7 @@ DIFFERENCE_SCALE = [
 LEAST_DIFFERENCE = 0.01
 # The hover of a larger map shows the difference without what it is the difference of.
 WORDED_CELLS = 1024
-BAR = 0.17  # how far below the middle of its row a bar stands
+BAR = 0.17  # how far below the middle of its row a bar is
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ def attention_side_by_side(
         raise ValueError(f"{len(titles)} titles for {len(values)} maps: each map has one")
     if not values.size:
         return panels.empty_figure("no attention to show", size=size)
-    # The difference takes the place of one more map: the first once more, until it is known.
+    # The difference replaces one more map: the first once more, until it is known.
     both = hidden if hidden is None else np.broadcast_to(np.asarray(hidden, bool), values.shape)
     pair = len(values) == 2
     if pair:
@@ -265,11 +265,11 @@ def _difference(figure: Figure, titles: Sequence[str], stage: str, width: int, s
     """Turn the third map of the figure into the difference of the other two."""
     layout, trace = figure["layout"], figure["data"][2]
     first, second = (figure["data"][i]["z"] for i in (0, 1))
-    apart = second - first
+    change = second - first
     if stage == "weights":
-        apart = np.nan_to_num(second) - np.nan_to_num(first)
-        apart[np.isnan(first) & np.isnan(second)] = np.nan
-    seen = np.abs(apart[np.isfinite(apart)])
+        change = np.nan_to_num(second) - np.nan_to_num(first)
+        change[np.isnan(first) & np.isnan(second)] = np.nan
+    seen = np.abs(change[np.isfinite(change)])
     limit = style.nice_limit(max(float(seen.max(initial=0)), LEAST_DIFFERENCE))
     digits = 3 if stage == "weights" else 2
 
@@ -277,20 +277,20 @@ def _difference(figure: Figure, titles: Sequence[str], stage: str, width: int, s
         return "0" if np.isnan(value) else f"{value:.{digits}f}".replace("-", "−")
 
     trace |= {
-        "z": np.round(apart, 4),
+        "z": np.round(change, 4),
         "coloraxis": "coloraxis2",
         "hovertemplate": (
             f"query %{{y:d}} “%{{y}}”<br>key %{{x:d}} “%{{x}}”<br><b>%{{z:+.{digits}f}}</b>"
         ),
     }
-    if apart.size <= WORDED_CELLS:
+    if change.size <= WORDED_CELLS:
         trace["hovertemplate"] += "%{text}"
         trace["text"] = [
             [
                 "" if np.isnan(d) else f" = {said(b)} − {said(a)}"
                 for a, b, d in zip(*row, strict=True)
             ]
-            for row in zip(first, second, apart, strict=True)
+            for row in zip(first, second, change, strict=True)
         ]
     # A bar below the two maps, and one below the difference.
     (start, _), (_, end), own = (layout[f"xaxis{i}"]["domain"] for i in ("", "2", "3"))
@@ -320,8 +320,8 @@ def _difference(figure: Figure, titles: Sequence[str], stage: str, width: int, s
         _ground(2, style.CLEAR, 1),
     ]
     hatches = [image for image in layout.get("images", []) if image["xref"] != "x3"]
-    if hatches and np.isnan(apart).any():
-        source = _hatched(hatches[0]["source"], np.isnan(apart))
+    if hatches and np.isnan(change).any():
+        source = _hatched(hatches[0]["source"], np.isnan(change))
         hatches.append(hatches[0] | panels.at(2) | {"source": source})
     layout["images"] = hatches
 
@@ -400,7 +400,7 @@ def results_bars(
 ) -> Figure:
     """Final loss of each variant: a dot for each seed, a bar up to their mean.
 
-    A loss far above chance stands as an arrow at the right end.
+    A loss far above chance is drawn as an arrow at the right end.
 
     Args:
         labels: one for each variant, from top to bottom.
@@ -498,25 +498,25 @@ def _row_texts(
 
 
 def _level(value: float, rows: int, end: float, size: Sizes) -> dict[str, Any]:
-    """Upright line through the bars. It spares the labels above them, which stand at the left."""
+    """Upright line through the bars. It spares the labels above them, which are at the left."""
     y: list = []
     for row in range(rows):
         y += [row + BAR - 0.2, row + BAR + 0.2, None]
     if value > end / 2:
         y[0] = -0.5
-    return panels.line([None if place is None else value for place in y], y, style.MUTED, size.thin)
+    return panels.line([None if end is None else value for end in y], y, style.MUTED, size.thin)
 
 
 def _level_labels(
     levels: Sequence[tuple[str, float]], end: float, room: int, size: Sizes
 ) -> list[dict[str, Any]]:
-    """Above the plot, in as many rows as keep them apart; `room` is the width of the plot."""
+    """Above the plot, in as many rows as it takes; `room` is the width of the plot."""
     labels: list[dict[str, Any]] = []
     taken: list[tuple[int, float, float]] = []
     for name, value in reversed(levels):
         text, right = f"{name} {value:.3f}", value > end / 2
-        place, span = value / end * room, 0.55 * size.small * len(text)
-        left = place - span if right else place
+        x, span = value / end * room, 0.55 * size.small * len(text)
+        left = x - span if right else x
         row = 0
         while any(row == other and left < b + 8 and a < left + span + 8 for other, a, b in taken):
             row += 1

@@ -49,7 +49,7 @@ def entropy_chart(
 
     Args:
         steps: step of each value.
-        entropy: [steps, heads], 0 (looks at one key) to 1 (looks at all alike).
+        entropy: [steps, heads], 0 (all weight on one key) to 1 (uniform).
         largest: [steps, heads], mean over the queries of the largest weight.
     """
     both = [

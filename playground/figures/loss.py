@@ -207,24 +207,24 @@ def kept(values: Sequence[float]) -> list[int]:
 def reference_levels(
     chance: tuple[float, float] | None, floor: float | None
 ) -> list[tuple[str, float]]:
-    """(name, loss) of what a loss is held against, from the highest down; one if both are equal."""
+    """(name, loss) of what a loss is compared with, highest first; one if both are equal."""
     levels = [] if floor is None else [("floor", floor)]
     if chance is None:
         return levels
     uniform, blind = chance
     if abs(uniform - blind) < 1e-3 * max(uniform, 1e-9):
         return [("chance", blind), *levels]
-    return [("uniform guess", uniform), ("blind guess", blind), *levels]
+    return [("uniform guess", uniform), ("guess without reading", blind), *levels]
 
 
 def _level_label(name: str, value: float, log: bool, size: Sizes) -> dict[str, Any]:
-    """Below the line of the blind guess, which is close to the uniform guess; else above."""
-    side = "top" if name == "blind guess" else "bottom"
+    """Below the line of the guess without reading, since the uniform guess is close; else above."""
+    side = "top" if name == "guess without reading" else "bottom"
     return panels.reference_label(f"{name} {value:.3f}", value, size, side=side, log=log)
 
 
 def _mark_label(index: int, step: int, text: str, end: int, size: Sizes) -> dict[str, Any]:
-    """What changed, above the plot, in one of three rows so that neighbours stay apart."""
+    """What changed, above the plot, in one of three rows so that neighbours do not overlap."""
     left = step < 0.6 * end
     return panels.annotation(
         style.escape(text),

@@ -52,12 +52,12 @@ def suffix_of(panel: int) -> str:
 
 
 def at(panel: int) -> dict[str, str]:
-    """Where a shape, a note or an image stands that counts in the data of a panel."""
+    """Position of a shape, a note or an image in the data of a panel."""
     return {"xref": f"x{suffix_of(panel)}", "yref": f"y{suffix_of(panel)}"}
 
 
 def over(panel: int) -> dict[str, str]:
-    """Where a shape, a note or an image stands that counts from 0 to 1 across a panel."""
+    """Position of a shape, a note or an image from 0 to 1 across a panel."""
     return {name: f"{axis} domain" for name, axis in at(panel).items()}
 
 
@@ -85,7 +85,7 @@ def add_panel(
 
 
 def domains(count: int, gap: float) -> list[list[float]]:
-    """Where panels of one size stand that fill an axis from 0 to 1, with gaps between them."""
+    """Where panels of one size are that fill an axis from 0 to 1, with gaps between them."""
     each = (1 - gap * (count - 1)) / count
     return [[i * (each + gap), min(i * (each + gap) + each, 1.0)] for i in range(count)]
 
@@ -251,7 +251,7 @@ def heatmap(
 
 
 def bars(
-    places: ArrayLike,
+    positions: ArrayLike,
     values: ArrayLike,
     colour: str | Sequence[str],
     *,
@@ -260,8 +260,8 @@ def bars(
     hover: str = "",
     **more: Any,
 ) -> dict[str, Any]:
-    """Bars from 0 to each value, upright or `across`; `text` in `more` stands at their ends."""
-    x, y = (values, places) if across else (places, values)
+    """Bars from 0 to each value, upright or `across`; `text` in `more` is at their ends."""
+    x, y = (values, positions) if across else (positions, values)
     return {
         "type": "bar",
         "orientation": "h" if across else "v",
@@ -287,7 +287,7 @@ def annotation(
     yref: str = "y",
     **more: Any,
 ) -> dict[str, Any]:
-    """Text in a figure, by default at a place in the data; `text` may hold Plotly's tags.
+    """Text in a figure, by default at a point of the data; `text` may hold Plotly's tags.
 
     Args:
         size: pixels; by default those of the figure's font.
@@ -316,7 +316,7 @@ def step_label(size: Sizes) -> dict[str, Any]:
 def reference_label(
     text: str, value: float, size: Sizes, *, side: str = "bottom", log: bool = False
 ) -> dict[str, Any]:
-    """Label of a level line, at its right end; `side` "bottom" stands on it, "top" hangs below."""
+    """Label of a level line, at its right end; `side` "bottom" is above it, "top" below."""
     return annotation(
         escape(text),
         0.995,

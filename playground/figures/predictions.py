@@ -20,16 +20,16 @@ def prediction_chart(
     *,
     size: Sizes = style.LAPTOP,
 ) -> Figure:
-    """One column for each scored position: the wanted token on top, the best guesses under it.
+    """One column for each scored position: the target on top, the best guesses under it.
 
-    Colour is the probability. The wanted token has a frame where it is among the guesses; the
-    best guess being right or wrong is said by sign and by colour.
+    Colour is the probability. The target has a frame where it is among the guesses; the
+    sign and its colour say whether the best guess is right.
 
     Args:
         inputs: token read at each position.
         candidates: [positions][k], tokens from the likeliest down.
         probabilities: [positions, k].
-        targets: the wanted token of each position.
+        targets: the right token of each position.
     """
     shares = np.asarray(probabilities, dtype=float)
     if not len(targets) or not shares.size:
@@ -41,12 +41,12 @@ def prediction_chart(
     with_share = pitch >= 2.6 * size.small
     text_size = int(max(min(size.font, pitch * 0.7), 7))
     stacked = pitch < 3 * text_size
-    wanted = 1.5 if stacked else 1.2  # height of that row, in rows
+    top_row = 1.5 if stacked else 1.2  # height of that row, in rows
     row_height = (2.9 if with_share else 1.9) * size.font
 
     figure = panels.new_figure(
         _alt(inputs, candidates, shares, targets, right),
-        size._replace(height=round((guesses + wanted) * row_height + top + bottom)),
+        size._replace(height=round((guesses + top_row) * row_height + top + bottom)),
         f"predictions {positions} {guesses}",
         margin=style.margin(left, 16, top, bottom),
         title={
@@ -75,23 +75,23 @@ def prediction_chart(
         texttemplate="%{text}<br>%{z:.0%}" if with_share else "%{text}",
         textfont={"size": text_size},
     )
-    middle = -0.5 - wanted / 2  # of the row of the wanted tokens
+    middle = -0.5 - top_row / 2  # of the row of the targets
     rows = {
-        "range": [guesses - 0.5, -0.5 - wanted],
+        "range": [guesses - 0.5, -0.5 - top_row],
         "tickvals": [middle, *range(guesses)],
-        "ticktext": ["wanted", *(f"guess {k + 1}" for k in range(guesses))],
+        "ticktext": ["target", *(f"guess {k + 1}" for k in range(guesses))],
         "showgrid": False,
     }
     columns = panels.cell_axis(inputs, text_size, title={"text": "token read"})
-    verdicts = _verdicts(targets, right, middle, text_size, stacked)
-    panels.add_panel(figure, 0, columns, rows, [cells, verdicts])
+    answers = _answers(targets, right, middle, text_size, stacked)
+    panels.add_panel(figure, 0, columns, rows, [cells, answers])
     return figure
 
 
-def _verdicts(
+def _answers(
     targets: Sequence[str], right: Sequence[bool], y: float, text_size: int, stacked: bool
 ) -> dict[str, Any]:
-    """The wanted tokens, each with ✓ or ✗ (below it where columns are narrow)."""
+    """The targets, each with ✓ or ✗ (below it where columns are narrow)."""
     between = "<br>" if stacked else " "
     texts = [
         f"<b>{style.escape(target)}</b>{between}{style.RIGHT_MARK if good else style.WRONG_MARK}"
@@ -113,7 +113,7 @@ def _alt(
     text = f"Predictions: {sum(right)} of {len(right)} right."
     for x in range(min(len(right), 20)):
         text += (
-            f" After “{inputs[x]}”: wanted “{targets[x]}”, best guess “{candidates[x][0]}” "
+            f" After “{inputs[x]}”: target “{targets[x]}”, best guess “{candidates[x][0]}” "
             f"({shares[x, 0]:.0%}, {'right' if right[x] else 'wrong'})."
         )
     return text

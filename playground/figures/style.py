@@ -7,9 +7,9 @@ second.
 
 Figures know nothing of light and dark. They use the colours named here, and the live component
 exchanges each for its counterpart in the visitor's theme (`RUN_COLOURS` for the theme's
-categorical palette, `TEXT`, `MUTED`, `GRID` and `HIDDEN` for its neutrals). As they stand they
-are readable on either background. What most figures want of an axis, a note or a bar stands once
-in `TEMPLATE`; a figure says only what differs.
+categorical palette, `TEXT`, `MUTED`, `GRID` and `HIDDEN` for its neutrals). By themselves
+they are readable on either background. What most figures need of an axis, a note or a bar is
+said once in `TEMPLATE`; a figure says only what differs.
 """
 
 import math
@@ -163,7 +163,7 @@ def finite(values: ArrayLike) -> np.ndarray:
 
 
 def positive(values: ArrayLike) -> np.ndarray:
-    """Values with NaN (a gap) where a log axis has no place for them."""
+    """Values with NaN (a gap) where a log axis cannot show them."""
     numbers = finite(values)
     numbers[~(numbers > 0)] = np.nan
     return numbers

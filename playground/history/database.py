@@ -2,7 +2,7 @@
 
 Each call opens the file, does one transaction and closes it, so threads and several servers can
 share it (write-ahead logging). Numbers, a thinned curve and the last attention picture are kept;
-a text of somebody's own is not, only its hash. The oldest runs make room for new ones.
+a visitor's own text is not, only its hash. The oldest runs make room for new ones.
 """
 
 import io
@@ -66,7 +66,7 @@ _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 class HistoryUnavailable(RuntimeError):
-    """The file cannot be used now; the message says why. Runs go on without it."""
+    """The file cannot be used now; the message says why. Runs work without it."""
 
 
 @dataclass(frozen=True)
@@ -166,10 +166,10 @@ class History:
             "picture": _pack_picture(view.frames[-1]) if view.frames else None,
         }
         row["bytes"] = sum(len(v) for v in row.values() if isinstance(v, str | bytes))
-        columns, places = ", ".join(row), ", ".join(f":{name}" for name in row)
+        columns, values = ", ".join(row), ", ".join(f":{name}" for name in row)
 
         def write(db: sqlite3.Connection) -> int:
-            added = db.execute(f"INSERT INTO runs ({columns}) VALUES ({places})", row).lastrowid
+            added = db.execute(f"INSERT INTO runs ({columns}) VALUES ({values})", row).lastrowid
             _drop_oldest(db, "owner = ?", (owner,), MAX_ENTRIES, MAX_BYTES)
             _drop_oldest(db, "1", (), sys.maxsize, MAX_TOTAL_BYTES)
             return added
@@ -215,7 +215,7 @@ class History:
         self._change(owner, id, "UPDATE runs SET label = ?", (_label(label),))
 
     def delete(self, owner: str, id: int) -> None:
-        """Forget a run.
+        """Delete a run.
 
         Raises:
             ValueError: this visitor has no such run.
@@ -223,7 +223,7 @@ class History:
         self._change(owner, id, "DELETE FROM runs", ())
 
     def clear(self, owner: str) -> int:
-        """Forget all runs of a visitor; how many there were."""
+        """Delete all runs of a visitor; how many there were."""
         where, values = _mine(owner)
         query = f"DELETE FROM runs WHERE {where}"
         return self._do(lambda db: db.execute(query, values).rowcount)
@@ -252,7 +252,7 @@ class History:
                 return self._transaction(work)
             with _SETTING_ASIDE:
                 try:
-                    return self._transaction(work)  # another thread has begun a new file
+                    return self._transaction(work)  # another thread has started a new file
                 except _Damaged as damage:
                     self._set_aside(damage)
             return self._transaction(work)
@@ -295,12 +295,12 @@ class History:
                 os.replace(f"{self.path}{ending}", f"{aside}{ending}")
         self.notice = (
             f"The run history could not be read ({damage}). The file was set aside as {aside}, "
-            "and a new history begun."
+            "and a new history started."
         )
 
 
 class _Damaged(sqlite3.DatabaseError):
-    """The file is no database, or not a whole one."""
+    """The file is not a database, or not a whole one."""
 
 
 def _is_damage(error: sqlite3.Error) -> bool:
@@ -325,9 +325,9 @@ def _drop_oldest(
     db.execute(
         f"""DELETE FROM runs WHERE id IN (
             SELECT id FROM (
-                SELECT id, row_number() OVER newest AS place, sum(bytes) OVER newest AS size
+                SELECT id, row_number() OVER newest AS number, sum(bytes) OVER newest AS size
                 FROM runs WHERE {where} WINDOW newest AS (ORDER BY id DESC)
-            ) WHERE place > ? OR size > ?)""",
+            ) WHERE number > ? OR size > ?)""",
         (*values, max_entries, max_bytes),
     )
 
@@ -378,10 +378,10 @@ def _entry(row: tuple) -> Entry:
 
 
 def _pack(*rows: np.ndarray) -> bytes:
-    """Rows of equal length at MAX_POINTS places at most, the first and the last one among them."""
+    """Rows of equal length, thinned to MAX_POINTS entries: the first and the last one stay."""
     count = len(rows[0])
-    places = np.linspace(0, count - 1, min(count, MAX_POINTS)).round().astype(int)
-    return np.stack([np.asarray(row)[places] for row in rows]).astype("<f4").tobytes()
+    chosen = np.linspace(0, count - 1, min(count, MAX_POINTS)).round().astype(int)
+    return np.stack([np.asarray(row)[chosen] for row in rows]).astype("<f4").tobytes()
 
 
 def _unpack(packed: bytes, rows: int) -> np.ndarray:

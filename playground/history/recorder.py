@@ -1,7 +1,7 @@
-"""What goes into the run history, and when: every run once, as soon as it is over.
+"""What goes into the run history, and when: every run once, as soon as it ends.
 
 A run that ends is kept whether or not a page looks at it; one that is replaced, or whose visitor
-leaves, is kept as far as it got. A thread of its own writes the file: no page and no run waits.
+leaves, is kept as far as it got. A separate thread writes the file: no page and no run waits.
 """
 
 import threading
@@ -53,8 +53,8 @@ class Recorder:
         self._lock = threading.Lock()
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="history")
 
-    def know(self, tab: str, owner: str | None) -> None:
-        """Whose runs those of a tab are; None: they are not kept."""
+    def set_owner(self, tab: str, owner: str | None) -> None:
+        """Say to whom the runs of a tab belong; None: they are not kept."""
         with self._lock:
             self._owners.pop(tab, None)
             if owner is not None:
@@ -65,12 +65,12 @@ class Recorder:
     def keep(self, run: Run) -> None:
         """Keep a run that is over or about to be discarded, unless it has been kept so far.
 
-        A run that went on after its end takes the place of what was kept of it.
+        A run that was trained further replaces what was kept of it.
         """
         view = run.view()  # not under the lock: it takes the one of all runs
         steps = len(view.loss)
         if np.isfinite(view.loss).sum() < WORTH_KEEPING or steps <= run.resumed:
-            return  # too short, or a checkpoint that was brought back and not trained on
+            return  # too short, or a checkpoint that was loaded and not trained further
         with self._lock:
             owner, kept = self._owners.get(run.owner), self._kept.get(run)
             if owner is None or (kept is not None and kept.steps >= steps):
@@ -96,13 +96,13 @@ class Recorder:
         try:
             label = title(began, view.changes)
             if kept.id is not None:
-                label = self._forget(owner, kept) or label
+                label = self._remove_shorter(owner, kept) or label
             kept.id, kept.title = self.history.add(owner, label, began, view), label
             self.problem = None
         except HistoryUnavailable as error:
             self.problem = str(error)
 
-    def _forget(self, owner: str, kept: _Kept) -> str | None:
+    def _remove_shorter(self, owner: str, kept: _Kept) -> str | None:
         """Make room for the longer version of a run; the name that its visitor gave it."""
         with suppress(ValueError):  # deleted already
             label = self.history.get(owner, kept.id).label

@@ -1,7 +1,7 @@
-"""One visitor's controller: the run in work, the curves before it, what was changed in between.
+"""One visitor's controller: the current run, the curves before it, what was changed in between.
 
 The knobs say what is wanted (`follow`), the buttons say when (`play`, `pause`, `step`, `reset`).
-A knob that keeps all shapes is turned in the running model; any other one starts again, and the
+A knob that keeps all shapes is turned in the running model; any other one starts over, and the
 old curve stays as a ghost to compare with.
 """
 
@@ -27,14 +27,14 @@ WORTH_KEEPING = 5  # steps a curve needs to become a ghost
 
 @dataclass(frozen=True)
 class Ghost:
-    """A curve that has been, and what it was trained with."""
+    """The curve of an earlier run, and what it was trained with."""
 
     label: str
     view: View
 
 
 def is_hot(names: Iterable[str]) -> bool:
-    """Whether knobs can be turned while a run goes on."""
+    """Whether knobs can be turned during a run."""
     return set(names) <= {*ModelConfig.hot(), *TrainConfig.hot()}
 
 
@@ -67,10 +67,10 @@ class Controller:
             Controller.correction = view.seconds_trained / len(view.loss) / guess
 
     def follow(self, spec: Spec) -> None:
-        """The knobs now say `spec`: change the run, or start again.
+        """The knobs now say `spec`: change the run, or start over.
 
         Raises:
-            ValueError: the spec is beyond the limits; the old run goes on.
+            ValueError: the spec is beyond the limits; the old run continues.
         """
         old = self.spec
         if old is None or self.run is None:
@@ -90,17 +90,20 @@ class Controller:
             when = "after its end" if status.over else "while it ran"
             self.run.change(self.spec)
             self.notice = (
-                f"Changed {when}: {diff_text(diff)}. A link to this page begins with it at step 0."
+                f"Changed {when}: {diff_text(diff)}. "
+                "A run from this page's link has it from step 0."
             )
             return
         self._retire(changes_text(self.spec.changes_to(old)))
-        again = "Started again" if status.moving else "Press Play to train it"
-        self.notice = f"Changed: {diff_text(diff)}. {again}; the old curve stays for comparison."
+        next_step = "Started over" if status.moving else "Press Play to train it"
+        self.notice = (
+            f"Changed: {diff_text(diff)}. {next_step}; the old curve stays for comparison."
+        )
         if status.moving:
             self._start()
 
     def _retire(self, label: str) -> None:
-        """Make the present run a ghost."""
+        """Make the current run a ghost."""
         view = replace(self.run.view(), frames=())  # only its curve is kept
         self.runs.discard(self.run)
         self.run = None
@@ -113,7 +116,7 @@ class Controller:
         return self.run.view() if self.run else None
 
     def play(self) -> None:
-        """Go on, or start: a finished run starts again unless steps have been added.
+        """Continue, or start: a finished run starts over unless steps have been added.
 
         Raises:
             ValueError: the spec is beyond the limits; the message says them in numbers.
@@ -152,29 +155,31 @@ class Controller:
         self.run, self.ghosts, self.notice = None, [], None
 
     def show(self, ghosts: list[Ghost]) -> None:
-        """Lay earlier curves below the present one, instead of those that are there."""
+        """Show these earlier curves behind the current one, instead of the present ghosts."""
         self.ghosts = list(ghosts)
 
     def resume(self, saved: SavedRun) -> None:
-        """Put a saved run in the place of the present one; it rests until Play is pressed.
+        """Replace the current run by a saved one; it is paused until Play is pressed.
 
         Raises:
-            ValueError: no room for it on this server; the present run goes on.
+            ValueError: no room for it on this server; the current run continues.
         """
         run = self.runs.start(self.owner, saved.spec, play=False, saved=saved)
         if self.run is not None:
-            self._retire("the run before")
+            self._retire("the previous run")
         self.run, self.spec, self.fresh = run, saved.spec, False
         self.begun += 1
-        self.notice = f"From a checkpoint of step {saved.trainer.step_count}."
+        self.notice = f"Resumed from a checkpoint of step {saved.trainer.step_count}."
 
     def frames(self, view: View | None) -> tuple[Frame, ...]:
         """The pictures there are, oldest first; without a run, that of the untrained model."""
         if view is not None and view.frames:
             return view.frames
-        return (untrained(replace(self.spec, training=_at_rest(self.spec.training)), self.device),)
+        return (
+            untrained(replace(self.spec, training=_untrained(self.spec.training)), self.device),
+        )
 
 
-def _at_rest(training: TrainConfig) -> TrainConfig:
+def _untrained(training: TrainConfig) -> TrainConfig:
     """Only the seed decides what an untrained model sees: one cache entry for all the rest."""
     return TrainConfig(seed=training.seed)

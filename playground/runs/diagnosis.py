@@ -10,7 +10,7 @@ from playground.runs.snapshot import Attention, Frame
 from playground.runs.spec import Spec
 from playground.runs.view import Status, View
 
-AT_CHANCE = 0.05  # within this share of the blind guess
+AT_CHANCE = 0.05  # within this share of the best guess without reading the input
 AT_FLOOR = 1.05  # times the floor
 SOLVED = 0.99  # validation accuracy
 SATURATED = 0.85  # mean largest weight
@@ -20,7 +20,7 @@ LEAK = 1e-3  # how far the logits move when a later token changes
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A verdict: `kind` picks the colour, `text` is the sentence."""
+    """What the numbers say: `kind` picks the colour, `text` is the sentence."""
 
     kind: str  # "info", "good", "warn", "bad"
     text: str
@@ -36,13 +36,13 @@ def diagnose(
         what = view.message[:1].upper() + view.message[1:].rstrip(".")
         return Diagnosis("bad", f"{what}. The finite curve is kept; Reset gives a new run.")
     trained = view is not None and len(view.loss) > 0
-    verdicts = (
+    candidates = (
         _leak(frame, trained),
         _saturated(spec, view, frame, chance, trained),
         _vanishing(view) if trained else None,
         _progress(view, frame, chance, floor) if trained else _before(frame),
     )
-    return next(verdict for verdict in verdicts if verdict is not None)
+    return next(found for found in candidates if found is not None)
 
 
 def _leak(frame: Frame, trained: bool) -> Diagnosis | None:
@@ -57,8 +57,8 @@ def _leak(frame: Frame, trained: bool) -> Diagnosis | None:
     if frame.free_running is not None and frame.free_running < frame.teacher_forced - 0.2:
         return Diagnosis(
             "bad",
-            f"Suspiciously low loss: the mask leaks ({seen}). Shown the answer, the model gets "
-            f"{frame.teacher_forced:.0%} right; left alone with its own output, "
+            f"Suspiciously low loss: the mask leaks ({seen}). With teacher forcing it gets "
+            f"{frame.teacher_forced:.0%} right; without teacher forcing, "
             f"{frame.free_running:.0%}.",
         )
     return Diagnosis("warn", f"The mask leaks: {seen}.")
@@ -102,7 +102,7 @@ def _vanishing(view: View) -> Diagnosis | None:
 
 
 def _recent(view: View, frame: Frame) -> float:
-    """Mean of the last training losses; where a checkpoint brought none, the validation loss."""
+    """Mean of the last training losses; where a checkpoint has none, the validation loss."""
     loss = view.recent_loss()
     return frame.loss if math.isnan(loss) else loss
 
@@ -128,7 +128,7 @@ def _progress(view: View, frame: Frame, chance: Chance, floor: float | None) -> 
             f"{chance.blind:.2f}.",
         )
     text = f"Learning: loss {loss:.2f}, down from {chance.blind:.2f} at chance"
-    if 2 * frame.measured_at >= step:  # otherwise it is old news
+    if 2 * frame.measured_at >= step:  # otherwise it is out of date
         text += f"; {frame.accuracy:.0%} of the validation answers were right"
         text += f" at step {frame.measured_at}"
     return Diagnosis("info", f"{text}.")

@@ -1,4 +1,4 @@
-"""What this server takes on: the limits, and what a run is held against them."""
+"""What this server can run: the limits, and what a run needs."""
 
 import os
 from functools import lru_cache

@@ -27,7 +27,7 @@ class _Absence(NamedTuple):
     """A visitor who left."""
 
     end: float  # when the runs are freed
-    resume: list[Run]  # those that go on if the visitor comes back before
+    resume: list[Run]  # those that train on if the visitor comes back before
 
 
 class Runs:
@@ -47,7 +47,7 @@ class Runs:
         device: Device | None = None,
     ) -> None:
         self.max_runs, self.grace = max_runs, grace
-        # Told of every run that has ended, by its worker, or that is discarded, under the lock.
+        # Called with every run that has ended, by its worker, or that is discarded, under the lock.
         self.on_end: Callable[[Run], None] = lambda run: None
         self._workers, self._device = workers, device
         self._schedule = Schedule(max_active)
@@ -70,7 +70,7 @@ class Runs:
         """Put a run to work; it is built in the background.
 
         Args:
-            saved: go on from there, instead of beginning at step 0 with `spec`.
+            saved: resume from there, instead of starting at step 0 with `spec`.
 
         Raises:
             ValueError: a spec that does not fit together, or is too large for this server.
@@ -108,14 +108,14 @@ class Runs:
             self._lock.notify()  # somebody has to watch the clock
 
     def come_back(self, owner: str) -> None:
-        """The session goes on: so do its runs that trained when it left."""
+        """The session is back: its runs that trained when it left train on."""
         with self._lock:
             if absence := self._left.pop(owner, None):
                 for run in absence.resume:
                     run.play()
 
     def discard(self, run: Run) -> None:
-        """Stop a run and forget it; its memory is free within one step."""
+        """Stop a run and delete it; its memory is free within one step."""
         with self._lock:
             if run in self._runs:
                 self._runs.remove(run)
@@ -134,7 +134,7 @@ class Runs:
             thread.join()
         with self._lock:
             while run := self._schedule.take():
-                run.take_turn()  # there is nothing but to be freed
+                run.take_turn()  # all that is left is to free it
             self._threads.clear()
             self._left.clear()
             self._closing = False

@@ -84,26 +84,26 @@ class Run:
         """End the run within one step. What was learnt can still be looked at and saved."""
         self._halt(self._do_stop)
 
-    def change(self, wanted: Spec) -> None:
+    def change(self, target: Spec) -> None:
         """Turn the hot knobs in which another spec differs; in force from the next step on.
 
         Raises:
             ValueError: not a hot knob, an illegal value, or too large; nothing has changed then.
         """
         with self._lock:
-            hot = dict(self._spec.changes_to(wanted))
+            hot = dict(self._spec.changes_to(target))
             spec = self._spec.turned(hot)
             check_limits(spec)
             self._spec, self.memory = spec, estimated_memory(spec)
             if self._outcome is Status.DONE and len(self.record) < spec.training.steps:
-                self._outcome = None  # more steps are asked for: it can go on
+                self._outcome = None  # more steps are asked for: it can continue
             self._post(partial(self._do_change, hot))
 
     def show(self, probe: str | None) -> None:
         """Look at another example; None is the task's own.
 
         Raises:
-            ValueError: the text is no example of the task; the old one stays then.
+            ValueError: the text is not an example of the task; the old one stays then.
         """
         batch = self._spec.task.probe(self._spec.model.architecture, probe)
         with self._lock:
@@ -111,10 +111,10 @@ class Run:
             self._post(partial(self._do_show, batch))
 
     def ask(self, question: Callable[[Trainer], Answer]) -> "Future[Answer]":
-        """What the worker finds of the live model between two steps.
+        """The worker's answer to a question about the live model, between two steps.
 
         Args:
-            question: is asked in the worker's thread, and leaves the trainer as it is.
+            question: called in the worker's thread, and leaves the trainer as it is.
 
         The future raises what the question raises, and ValueError where there is no model.
         """
@@ -149,7 +149,7 @@ class Run:
             now = {
                 "status": self._status(),
                 "message": self._message,
-                "queue_place": self._schedule.place(self),
+                "queue_position": self._schedule.position(self),
                 "busy": bool(self.requests)
                 or (self.state is State.WITH_WORKER and not self.requested),
                 "spec": self._spec,
@@ -159,7 +159,7 @@ class Run:
     def _status(self) -> Status:
         if self._outcome is not None:
             return self._outcome
-        if self._schedule.place(self) is not None or self._trainer is None:
+        if self._schedule.position(self) is not None or self._trainer is None:
             return Status.QUEUED
         # A run that is asked to pause still runs until it has paused.
         return Status.RUNNING if self in self._schedule.active else Status.PAUSED
@@ -240,7 +240,7 @@ class Run:
         if self.record.last is None or self.record.last.measured_at != len(self.record):
             self._look()
 
-    def _rest(self) -> None:
+    def _stop_training(self) -> None:
         """Train no further, unless somebody pressed Play since."""
         self._refresh()
         with self._lock:
@@ -265,12 +265,12 @@ class Run:
 
     def _do_pause(self) -> None:
         if self._outcome is None:
-            self._rest()
+            self._stop_training()
 
     def _do_step(self) -> None:
         if self._outcome is None:
             self._step()
-            self._rest()
+            self._stop_training()
 
     def _do_stop(self) -> None:
         if self._outcome is None:

@@ -1,8 +1,8 @@
-"""A run as a file: the checkpoint of `core`, and what a page needs to go on with it.
+"""A run as a file: the checkpoint of `core`, and what a page needs to resume it.
 
 `core.checkpoint` reads these files too; it passes over what is added here: how the run began
 (before any knob was turned), its example and its curve. A checkpoint without these, as the
-command line writes it, goes on as well: its curve begins where it goes on.
+command line writes it, can be resumed as well: its curve begins there.
 """
 
 import math
@@ -24,7 +24,7 @@ CURVE, VALIDATION = ("loss", "lr", "grad_norm"), ("step", "loss", "accuracy")
 
 
 class SavedRun(NamedTuple):
-    """A run that can go on."""
+    """A run that can be resumed."""
 
     spec: Spec  # as it is now
     began: Spec  # as it was before its knobs were turned
@@ -54,7 +54,7 @@ def load(data: bytes, device: Device | None = None, text: str | None = None) -> 
     """Read a run's file.
 
     Args:
-        text: the text of a run on a text of one's own, which no checkpoint contains.
+        text: the visitor's own text, which no checkpoint contains.
 
     Raises:
         ValueError: not a whole checkpoint, one of another version, without its text, or too large
@@ -102,12 +102,14 @@ def _columns(where: str, rows: dict[str, list[float]], names: Sequence[str]) -> 
     try:
         table = np.array([rows[name] for name in names], dtype=np.float32)
     except (ValueError, OverflowError) as error:
-        raise ValueError(f"{ADDED}: {where} is no table of numbers: {error}") from error
+        raise ValueError(f"{ADDED}: {where} is not a table of numbers: {error}") from error
     if table.ndim != 2:
-        raise ValueError(f"{ADDED}: {where} is no table of numbers: it has {table.ndim} dimensions")
+        raise ValueError(
+            f"{ADDED}: {where} is not a table of numbers: it has {table.ndim} dimensions"
+        )
     return table.T
 
 
 def _numbers(row: np.ndarray) -> list[float | None]:
-    """Each float32 with as many digits as bring it back; null where there is none."""
+    """Each float32 with as many digits as it takes to read it back; null where there is none."""
     return [float(str(value)) if math.isfinite(value) else None for value in row]

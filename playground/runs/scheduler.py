@@ -36,8 +36,8 @@ class Schedule:
         self._queue: list[Job] = []  # runs that wait until they may
         self._line: deque[Job] = deque()  # next one first
 
-    def place(self, run: Job) -> int | None:
-        """Its place in the queue: 1 is next, None is not waiting."""
+    def position(self, run: Job) -> int | None:
+        """Its position in the queue: 1 is next, None is not waiting."""
         return self._queue.index(run) + 1 if run in self._queue else None
 
     def admit(self, run: Job) -> None:

@@ -161,7 +161,7 @@ def _evaluate(trainer: Trainer, frame: Frame) -> Frame:
 
 
 def _generate(trainer: Trainer, frame: Frame, interrupted: Callable[[], bool]) -> Frame:
-    """Add what the model writes to a frame that is measured at its present step."""
+    """Add what the model writes to a frame that is measured at its current step."""
     if isinstance(trainer.task, QuestionTask):
         accuracy = _free_running(trainer, _validation(trainer))
         return replace(frame, free_running=accuracy, teacher_forced=frame.accuracy)
@@ -243,7 +243,7 @@ def _future_influence(trainer: Trainer, validation: Batch) -> float | None:
 def _free_running(trainer: Trainer, validation: Batch) -> float | None:
     config = trainer.model_config
     if config.architecture == "encoder":
-        return None  # it answers all places at once
+        return None  # it answers all positions at once
     tokens_a_row = sum(tokens.shape[1] for tokens in validation.inputs) * trainer.task.answer_len
     affordable = int(FREE_RUNNING_FLOPS / (2 * config.n_parameters * tokens_a_row))
     rows = min(FREE_RUNNING_ROWS, affordable)

@@ -35,7 +35,7 @@ def _knobs(config: type) -> dict[str, Field]:
 FROM_TASK = ("vocab_size", "max_len")
 MODEL_KNOBS, TRAINING_KNOBS = _knobs(ModelConfig), _knobs(TrainConfig)
 TASK_KNOBS = {name: _knobs(task) for name, task in TASKS.items()}
-# A knob that several tasks have is written alike in all of them.
+# A knob that several tasks have is written the same way in all of them.
 OF_ANY_TASK = {name: item for knobs in TASK_KNOBS.values() for name, item in knobs.items()}
 KNOBS = _knobs(_Which) | OF_ANY_TASK | MODEL_KNOBS | TRAINING_KNOBS
 
@@ -46,7 +46,7 @@ def value_text(name: str, value: Any) -> str:
 
 
 def read_value(name: str, text: str) -> Any:
-    """The value that a text stands for.
+    """The value that a text means.
 
     Raises:
         ValueError: names the knob, the text and what it may be.
@@ -151,7 +151,7 @@ class Spec:
         return tuple((name, new) for name, (_, new) in self.diff(other).items())
 
     def unusual(self) -> Changes:
-        """The knobs that are not at the defaults of the task; which text it is, is not told."""
+        """The knobs that are not at the defaults of the task; which text it is does not count."""
         usual = Spec.of(type(self.task)())
         return tuple(change for change in usual.changes_to(self) if change[0] != "text")
 
@@ -172,7 +172,7 @@ class Spec:
         """Build again what `to_dict` has written.
 
         Args:
-            text: the text of a run on a text of one's own, which no file contains.
+            text: the visitor's own text, which no file contains.
 
         Raises:
             ValueError: names the part, the field, the value and the rule.
@@ -192,7 +192,7 @@ class Spec:
 
 
 def unknown(name: str) -> str:
-    """Why a name is no knob, and which one may be meant."""
+    """Why a name is not a knob, and which one may be meant."""
     if name in FROM_TASK:
         return "follows from the task and cannot be chosen"
     near = difflib.get_close_matches(name, KNOBS, n=1)
@@ -207,12 +207,12 @@ def _changed_task(old: Task, values: dict[str, Any]) -> Task:
         raise ValueError(f"task={name!r}: choose one of {', '.join(TASKS)}")
     new = TASKS[name]
     known = [item.name for item in fields(new)]
-    if strange := [wanted for wanted in values if wanted not in known]:
+    if not_there := [knob for knob in values if knob not in known]:
         raise ValueError(
-            f"{strange[0]}: task {name} has no such knob; it has {', '.join(TASK_KNOBS[name])}"
+            f"{not_there[0]}: task {name} has no such knob; it has {', '.join(TASK_KNOBS[name])}"
         )
-    alike = type(old) is new or (isinstance(old, SequenceTask) and issubclass(new, SequenceTask))
-    kept = {item: getattr(old, item) for item in known} if alike else {}
+    related = type(old) is new or (isinstance(old, SequenceTask) and issubclass(new, SequenceTask))
+    kept = {item: getattr(old, item) for item in known} if related else {}
     values = kept | values
     if values.get("source") != "own":
         values.pop("text", None)
@@ -276,7 +276,7 @@ EXPECTED = {
 
 
 def check_fields(values: Any, known: Mapping[str, Any], required: Iterable[str]) -> None:
-    """Refuse what is no dict, has an unknown field, or one of another type, or lacks one.
+    """Refuse what is not a dict, has an unknown field, one of another type, or lacks one.
 
     Args:
         known: the type of each field.
@@ -286,8 +286,8 @@ def check_fields(values: Any, known: Mapping[str, Any], required: Iterable[str])
     """
     if not isinstance(values, dict):
         raise ValueError(f"{values!r}: expected {EXPECTED[dict]}")
-    if unknown := sorted(values.keys() - known.keys()):
-        raise ValueError(f"unknown field {', '.join(unknown)}; there is {', '.join(known)}")
+    if extra := sorted(values.keys() - known.keys()):
+        raise ValueError(f"unknown field {', '.join(extra)}; there is {', '.join(known)}")
     if missing := [name for name in required if name not in values]:
         raise ValueError(f"field {', '.join(missing)} is missing")
     for name, value in values.items():
@@ -297,7 +297,7 @@ def check_fields(values: Any, known: Mapping[str, Any], required: Iterable[str])
 
 @contextmanager
 def within(part: str) -> Iterator[None]:
-    """Whatever is refused in this block is said to stand in this part."""
+    """Name this part in the message of whatever is refused in this block."""
     try:
         yield
     except ValueError as error:

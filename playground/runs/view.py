@@ -53,7 +53,7 @@ class View:
 
     status: Status
     message: str = ""  # why a run diverged or failed, else empty
-    queue_place: int | None = None  # 1 is next; None: not waiting
+    queue_position: int | None = None  # 1 is next; None: not waiting
     busy: bool = False  # a request is still being served
     spec: Spec | None  # as asked for, hot changes included; None: a curve without its run
     steps: np.ndarray
@@ -140,7 +140,7 @@ class Album:
         return self.frames[-1] if self.frames else None
 
     def add(self, frame: Frame) -> None:
-        """Keep a frame; one of the same step as the last takes its place."""
+        """Keep a frame; one of the same step as the last replaces it."""
         kept = list(zip(self._numbers, self.frames, strict=True))
         number = self._numbers[-1] + 1 if kept else 0
         if kept and kept[-1][1].step == frame.step:
@@ -201,7 +201,7 @@ class Record:
         return self._steps.columns()[:3].T, self._validation.columns().T
 
     def resume(self, steps: np.ndarray, validation: np.ndarray) -> None:
-        """Begin with what an earlier run has recorded.
+        """Start with what an earlier run has recorded.
 
         Args:
             steps: [steps, 3], loss, learning rate and gradient norm; NaN where nobody knows.

@@ -25,7 +25,9 @@ from playground.ui.run_panels import (
     stage_switch,
 )
 
-TARGET_SHARE = 0.5  # of the blind guess: the loss whose first step the table names
+TARGET_SHARE = (
+    0.5  # of the best guess without reading the input: the table says when a run gets there
+)
 SEEDS = (1, 2, 3, 5, 10)
 FIRST_QUESTION = "scale=none"
 WIDTH = 1000  # pixels in a window of usual width
@@ -51,7 +53,7 @@ def add() -> None:
 
 
 def questions(base: Spec, device: Device) -> Setup:
-    """What is held against the base: a usual contrast, or variants of one's own."""
+    """What is compared with the base: a usual contrast, or the visitor's own variants."""
     st.pills(
         "What to compare with the knobs on the left",
         list(CONTRASTS),
@@ -60,7 +62,7 @@ def questions(base: Spec, device: Device) -> Setup:
         on_change=ask,
         args=(base,),
     )
-    with st.expander("Variants of your own"):
+    with st.expander("Your own variants"):
         names, values, button = st.columns([2, 2, 1], vertical_alignment="bottom")
         fields = offered()
         name = names.selectbox(
@@ -104,17 +106,19 @@ def seeds_slider() -> int:
 
 
 def draw(series: tuple[Series, ...], setup: Setup) -> None:
-    """The runs as they were seen; before the first one, what stands ready."""
+    """The runs as they were seen; before the first one, what is ready."""
     if not series:
         st.info(
-            f"{len(setup.specs)} configurations stand ready: the base"
+            f"{len(setup.specs)} configurations are ready: the base"
             + "".join(f", {variant.label}" for variant in setup.variants)
             + ". Press Play."
         )
         return
-    waiting = [view.queue_place for line in series for view in line.views if view.queue_place]
+    waiting = [view.queue_position for line in series for view in line.views if view.queue_position]
     if waiting:
-        st.caption(f"{len(waiting)} runs wait for a place; the next one is at {min(waiting)}.")
+        st.caption(
+            f"{len(waiting)} runs wait in the queue; the next of them is number {min(waiting)}."
+        )
     losses(series)
     results(series)
     side_by_side(series)
@@ -152,7 +156,7 @@ def bands(series: Sequence[Series]) -> list[Band]:
 
 
 def results(series: tuple[Series, ...]) -> None:
-    """A row of numbers for each configuration, and the verdict in words."""
+    """A row of numbers for each configuration, and what the seeds say in words."""
     target = TARGET_SHARE * references(series[0].spec)["chance"].blind
     rows = [row(line, line.summary(target)) for line in series]
     st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", key="results")
@@ -187,11 +191,11 @@ def side_by_side(series: tuple[Series, ...]) -> None:
     frames = {label: found for label, found in frames.items() if found}
     st.subheader("Attention side by side")
     if "whose" not in st.session_state and len(frames) < min(2, len(series)):
-        st.caption("The first pictures are on their way.")
+        st.caption("The first attention maps are being computed.")
         return
     with st.container(horizontal=True, vertical_alignment="bottom", key="side_switches"):
         chosen = st.pills(
-            "Whose",
+            "Configurations",
             list(frames),
             selection_mode="multi",
             default=list(frames)[:2],
@@ -211,10 +215,10 @@ def side_by_side(series: tuple[Series, ...]) -> None:
             total,
             key="compare_step",
             width=220,
-            help="Scrubs all of them together; the right end follows the runs.",
+            help="Scrub all of them together; the right end follows the runs.",
         )
     if not chosen or layer not in layers:
-        st.caption("Choose at least one configuration that looks at the same example.")
+        st.caption("Choose at least one configuration; all must look at the same example.")
         return
     shown = [frame_at(frames[label], step, total) for label in chosen]
     found = layers_in_common(shown)[layer]

@@ -108,13 +108,13 @@ MODEL = _knobs(MODEL_KNOBS)
 TRAINING = _knobs(TRAINING_KNOBS)
 OF_TASK = {name: _knobs(items, name) for name, items in TASK_KNOBS.items()}
 TASK = _knobs({"task": KNOBS["task"]})["task"]
-# What stands under "More", in the order of the configs.
+# What is under "More", in the order of the configs.
 MORE_MODEL = [name for name in MODEL if name not in (*FIRST, "window", "architecture")]
 MORE_TRAINING = [name for name in TRAINING if name != "seed"]
 EVERY = {"task": TASK} | MODEL | TRAINING
 for of_one in OF_TASK.values():
     EVERY |= of_one
-# Keys of widgets that are bound to the link but are no knobs of a run.
+# Keys of widgets that are bound to the link but are not knobs of a run.
 OTHER_KEYS = {
     "variants",
     "seeds",
@@ -147,7 +147,7 @@ class Choice:
 def check_link() -> None:
     """Note what the link holds that it may not hold, and use something else instead.
 
-    Once a session, before the first widget is drawn: also of knobs that are not on the page.
+    Once a session, before the first widget is drawn; knobs that are not on the page count too.
     """
     if "overruled" not in st.session_state:
         for key in st.query_params:
@@ -253,7 +253,7 @@ def _draw(device: Device) -> Choice:
         icon=":material/undo:",
         on_click=back_to_defaults,
         width="stretch",
-        help="Every knob back to where it was at first.",
+        help="Every knob back to where it was at the start.",
     )
     _overrule()
     if _lacks_text():
@@ -289,13 +289,13 @@ def _draw_task(task_class: type[Task]) -> dict[str, Any]:
 
 
 def _lacks_text() -> bool:
-    """Whether a text of one's own is to be learnt, and nobody has added one."""
+    """Whether the visitor's own text is to be learnt, and there is none yet."""
     of_own = _present("task") == "text" and _present("text_source") == "own"
     return of_own and not own_text.in_use()
 
 
 def knobs_of(spec: Spec) -> dict[str, Any]:
-    """What every knob has to say for a spec; of a text of one's own not the text.
+    """The value of every knob for a spec; the visitor's own text is not among them.
 
     Raises:
         ValueError: no knob says this; names the field and its value.
@@ -318,7 +318,7 @@ def knobs_of(spec: Spec) -> dict[str, Any]:
 def turn_to(spec: Spec) -> None:
     """Turn every knob to what a spec says. Call it before the knobs are drawn.
 
-    A text of one's own must be in use already.
+    The visitor's own text must be in use already.
 
     Raises:
         ValueError: no knob says this; nothing has been turned then.
@@ -347,9 +347,9 @@ def new_seed() -> None:
 
 
 def draw_example(spec: Spec) -> None:
-    """A field for an example of one's own; the task's is shown as one would type it."""
+    """A field for the visitor's own example; the task's is shown as one would type it."""
     st.text_input(
-        "Your own example",
+        "Your example",
         key="probe",
         bind="query-params",
         placeholder=spec.task.example(spec.model.architecture),

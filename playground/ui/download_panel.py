@@ -1,4 +1,4 @@
-"""Take it home: what can be saved of the run on the page, and how it comes back.
+"""Download: what can be saved of the run on the page, and how it is loaded again.
 
 Nothing is made before somebody asks for it: a download's bytes come from a function that is
 called when its button is pressed.
@@ -24,15 +24,15 @@ CHECKPOINT_MB = 300
 CONFIG_MB = -(-MAX_CONFIG_BYTES // 2**20)
 PATIENCE = 120  # seconds that a checkpoint may wait for the worker of its run
 ADD_TEXT = (
-    "A text of your own is in no file: add it first (Task: text, More: the task, Source: own), "
+    "No file contains your text: add it first (Task: text, More: the task, Source: own), "
     f"at most {MAX_TEXT_BYTES / 1e6:g} MB, then try again"
 )
 
 
 def draw(controller: Controller) -> None:
     """The tab: downloads on the left, uploads on the right."""
-    if st.session_state.pop("brought_back", False):
-        st.rerun()  # the knobs stand outside of what is drawn again and again
+    if st.session_state.pop("loaded", False):
+        st.rerun()  # the knobs are outside of what is drawn again and again
     left, right = st.columns(2, gap="large")
     with left:
         downloads(controller)
@@ -40,7 +40,7 @@ def draw(controller: Controller) -> None:
         uploads(controller)
 
 
-# --- out ------------------------------------------------------------------------------------
+# --- to a file ------------------------------------------------------------------------------------
 
 
 def downloads(controller: Controller) -> None:
@@ -62,7 +62,7 @@ def downloads(controller: Controller) -> None:
             "json",
             f"{name}.json",
             lambda: config(controller),
-            "Every knob, and those turned on the way. Bring it back on the right.",
+            "Every knob, and those turned during the run. Load it again on the right.",
             icon="tune",
         )
         offer(
@@ -70,7 +70,7 @@ def downloads(controller: Controller) -> None:
             "checkpoint",
             f"{name}-step{steps}.zip",
             lambda: checkpoint(controller),
-            "Weights (safetensors), optimiser and curve: goes on from here, bit for bit.",
+            "Weights (safetensors), optimiser and curve: the run resumes from here, bit for bit.",
             icon="save",
             missing="" if controller.run else "There is no model yet: press Play or Step.",
         )
@@ -128,7 +128,7 @@ def checkpoint(controller: Controller) -> bytes:
 
     Raises:
         ValueError: there is nothing to save.
-        TimeoutError: its worker does not come to it.
+        TimeoutError: its worker is too busy.
     """
     return controller.run.checkpoint().result(PATIENCE)
 
@@ -146,28 +146,28 @@ def file_stem(spec: Spec) -> str:
     return words.strip("-")[:80]
 
 
-# --- and back -------------------------------------------------------------------------------
+# --- from a file -------------------------------------------------------------------------------
 
 
 def uploads(controller: Controller) -> None:
     with st.container(key="uploads", gap="small"):
         st.file_uploader(
-            "Bring back a configuration",
+            "Load a configuration",
             "json",
             key="config_file",
             max_upload_size=CONFIG_MB,
-            on_change=_take,
-            args=("config_file", bring_config, controller),
+            on_change=_load,
+            args=("config_file", load_config, controller),
             help="Turns every knob to what the file says.",
         )
         st.file_uploader(
-            "Go on from a checkpoint",
+            "Resume from a checkpoint",
             "zip",
             key="checkpoint_file",
             max_upload_size=CHECKPOINT_MB,
-            on_change=_take,
-            args=("checkpoint_file", bring_checkpoint, controller),
-            help="Takes the place of the run on the page, and rests until you press Play.",
+            on_change=_load,
+            args=("checkpoint_file", load_checkpoint, controller),
+            help="Replaces the run on the page; it is paused until you press Play.",
         )
     if problem := st.session_state.get("upload_problem"):
         st.error(problem)
@@ -175,26 +175,26 @@ def uploads(controller: Controller) -> None:
         st.info(note)
 
 
-def _take(key: str, bring: Callable[[Controller, bytes], str], controller: Controller) -> None:
+def _load(key: str, load: Callable[[Controller, bytes], str], controller: Controller) -> None:
     """Use an uploaded file, or say what is wrong with it and leave everything as it is."""
     file = st.session_state[key]
     st.session_state.upload_problem = st.session_state.upload_note = None
     if file is None:
         return
     try:
-        st.session_state.upload_note = bring(controller, file.getvalue())
-        st.session_state.brought_back = True
+        st.session_state.upload_note = load(controller, file.getvalue())
+        st.session_state.loaded = True
     except ValueError as error:
         st.session_state.upload_problem = f"{file.name}: {with_hint(error)}. Nothing has changed."
 
 
 def with_hint(error: ValueError) -> str:
-    """A refusal; where a text of one's own is missing, with what to do about it."""
+    """An error message; where the visitor's own text is missing, with what to do about it."""
     asks_for_text = "source='own'" in str(error) or "this text is not the one" in str(error)
     return f"{error}. {ADD_TEXT}" if asks_for_text else str(error).rstrip(".")
 
 
-def bring_config(controller: Controller, data: bytes) -> str:
+def load_config(controller: Controller, data: bytes) -> str:
     """Turn the knobs to a configuration file; what to say of it.
 
     Raises:
@@ -202,7 +202,7 @@ def bring_config(controller: Controller, data: bytes) -> str:
     """
     spec, changes = config_from_json(data, own_text.in_use())
     into_knobs(controller, spec)
-    return "The knobs are as the file says." + not_replayed(changes)
+    return "The knobs are set as in the file." + not_replayed(changes)
 
 
 def into_knobs(controller: Controller, spec: Spec) -> None:
@@ -217,20 +217,20 @@ def into_knobs(controller: Controller, spec: Spec) -> None:
 
 
 def not_replayed(changes) -> str:
-    """What to say of knobs that were turned while the run went on: they are not turned again."""
+    """What to say of knobs that were turned during the run: they are not turned again."""
     if not changes:
         return ""
     return (
-        " They are as the run began; turned on the way: "
+        " That is how the run began; turned during it: "
         f"{hot_changes_text(changes)}. The run as one Python file turns them at the same steps."
     )
 
 
-def bring_checkpoint(controller: Controller, data: bytes) -> str:
-    """Put a checkpoint in the place of the present run; what to say of it.
+def load_checkpoint(controller: Controller, data: bytes) -> str:
+    """Put a checkpoint in the place of the current run; what to say of it.
 
     Raises:
-        ValueError: names what is wrong with the file; the present run goes on.
+        ValueError: names what is wrong with the file; the current run goes on.
     """
     saved = saved_run.load(data, controller.device, own_text.in_use())
     controls.knobs_of(saved.spec)
@@ -238,5 +238,5 @@ def bring_checkpoint(controller: Controller, data: bytes) -> str:
     controls.turn_to(saved.spec)
     done = saved.trainer.step_count
     if done >= saved.spec.training.steps:
-        return f"The run was over at step {done}: raise Steps to train on."
-    return f"The run goes on from step {done}: press Play."
+        return f"The run had finished at step {done}: raise Steps to train it further."
+    return f"The run resumes from step {done}: press Play."

@@ -1,4 +1,4 @@
-"""The paper's words, one sentence each, shown on hover wherever they appear."""
+"""Glossary: the paper's terms, one sentence each, shown on hover wherever they appear."""
 
 import html
 import re
@@ -28,8 +28,8 @@ GLOSSARY = {
         "before scaling."
     ),
     "entropy": (
-        "How evenly a row of weights is spread: 1 is an even look at every visible key, 0 a "
-        "look at one."
+        "How evenly a row of weights is spread: 1 is uniform attention over the visible keys, "
+        "0 puts all weight on one."
     ),
     "head": (
         "One of several attentions side by side, each in its own d_k = d_model/n_heads columns."
@@ -44,10 +44,14 @@ GLOSSARY = {
         "Shifts and scales each token's vector to mean 0 and variance 1, then learns a gain and"
         " a shift."
     ),
-    "mask": "Which keys a query may see. Causal: itself and the past. Padding: never the filler.",
+    "mask": (
+        "Which keys a query may see. Causal: itself and earlier positions. Padding: not the filler."
+    ),
     "leaks": "Information about the answer reaches the position that has to predict it.",
     "teacher forcing": "While training, the model sees the right answer so far, not its own.",
-    "free running": "The model continues from its own output, as it must in use.",
+    "free running": (
+        "Without teacher forcing: the model continues from its own output, as it must in use."
+    ),
     "nats": (
         "Unit of the loss: the natural logarithm of how many equally likely tokens the model "
         "hesitates between."
@@ -63,7 +67,7 @@ GLOSSARY = {
     "logits": "The model's output before the softmax: one number per token of the vocabulary.",
 }
 
-_WORDS = re.compile(
+_TERMS = re.compile(
     r"\b(" + "|".join(re.escape(word) for word in sorted(GLOSSARY, key=len, reverse=True)) + r")\b"
 )
 
@@ -79,4 +83,4 @@ def explain(text: str) -> str:
         seen.add(word)
         return f'<abbr title="{html.escape(GLOSSARY[word])}">{word}</abbr>'
 
-    return _WORDS.sub(mark, html.escape(text, quote=False))
+    return _TERMS.sub(mark, html.escape(text, quote=False))

@@ -1,6 +1,7 @@
 """A knob on a page: one choice, kept in the page's link.
 
-A widget replaces an impossible value of a link silently. Here it is said: a link can hold anything.
+A widget silently replaces an impossible value of a link. Here the page says so: a link can hold
+anything.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,7 +33,7 @@ class Knob:
     # --- values ---------------------------------------------------------------------------
 
     def read(self, text: str) -> Any:
-        """The value that a link's text stands for.
+        """The value that a link's text means.
 
         Raises:
             ValueError: the text is none of the offered values; says which there are.
@@ -75,7 +76,7 @@ class Knob:
     # --- the link -------------------------------------------------------------------------
 
     def check_link(self) -> None:
-        """Use what the link says of this knob, and note what it says in vain."""
+        """Use what the link says of this knob, and note what cannot be used."""
         texts = st.query_params.get_all(self.key)
         if not texts or self.key in st.session_state:
             return
@@ -107,7 +108,7 @@ class Knob:
 
         Args:
             choices: those that are possible now, where another knob limits this one; the nearest
-                takes the place of one that is not.
+                replaces one that is not.
             why: the reason for that.
             style: `width`, `label_visibility` … of the widget.
         """
@@ -131,7 +132,7 @@ class Knob:
             st.session_state[self.key] = offered[0]
             return offered[0]
         default = self.default if self.default in offered else nearest(offered, self.default)
-        if all(isinstance(choice, bool) for choice in offered):  # 0 and 1 are no switch
+        if all(isinstance(choice, bool) for choice in offered):  # 0 and 1 are not a switch
             return st.toggle(value=default, **common)
         # For a row of buttons None means that no button is pressed.
         if len(offered) <= self.most and None not in offered:
@@ -159,7 +160,7 @@ class Knob:
         elif self.key in st.query_params:
             note(f"`{self.key}={self.show(present)}`: {why}; {self.show(fitted)} is used")
         else:
-            return  # it stands at its default: the widget begins with what is nearest
+            return  # it is at its default: the widget begins with what is nearest
         st.session_state[self.key] = fitted
 
     def _turned(self) -> None:
@@ -183,7 +184,7 @@ def nearest(legal: Sequence[Any], wanted: Any) -> Any:
     return min(legal, key=lambda n: (abs(n - wanted), n))
 
 
-# --- what a link said in vain ---------------------------------------------------------------
+# --- what in a link cannot be used ---------------------------------------------------------------
 
 
 def note(text: str) -> None:
@@ -212,5 +213,5 @@ def show_notes(page: str) -> None:
 
 
 def _write_notes() -> None:
-    said = " ".join(f"{text}." for text in notes())
-    st.session_state.notes_place.warning(f"Not everything in this link could be used. {said}")
+    texts = " ".join(f"{text}." for text in notes())
+    st.session_state.notes_place.warning(f"Not everything in this link could be used. {texts}")

@@ -1,4 +1,4 @@
-"""A text of the visitor's own: pasted or uploaded, kept while it is good.
+"""The visitor's own text: pasted or uploaded, kept while it can be learnt.
 
 A text does not fit into a link. The link holds the beginning of its SHA-256 instead, and a page
 opened from such a link asks for the text.
@@ -14,8 +14,8 @@ from core.tasks.sources import MAX_TEXT_BYTES, clean, decode_upload
 
 LIMITS = f"UTF-8, or UTF-16 with a byte order mark; at most {MAX_TEXT_BYTES / 1e6:g} MB."
 MISSING = (
-    "The source is a text of your own, and there is none yet: choose a file or paste a text on the "
-    "left, under More: the task."
+    "The source is your text, and there is none yet: choose a file or paste a text on the left, "
+    "under More: the task."
 )
 
 
@@ -50,7 +50,7 @@ def draw(build: Callable[..., object]) -> str:
         on_change=_take_paste,
         args=(build,),
         height=120,
-        help="The newest of the two is used.",
+        help="The newer of the two is used.",
         persist_state="session",
     )
     if problem := st.session_state.get("own_problem"):
@@ -67,7 +67,7 @@ def draw(build: Callable[..., object]) -> str:
         st.caption(f"In use: {len(text):,} characters, {len(set(text))} different ones.")
     elif wanted:
         st.warning(
-            f"This link was made with a text of somebody's own ({cut(wanted)}): add it here."
+            f"This link was made with a text that it does not contain ({cut(wanted)}): add it here."
         )
     return text
 

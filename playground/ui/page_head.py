@@ -1,4 +1,4 @@
-"""What stands at the head of every page: its title, and the switch for the back row."""
+"""What is at the top of every page: its title, and the switch for the back row."""
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -7,7 +7,7 @@ from playground.figures.style import Sizes, sizes
 
 
 def draw(knobs: bool) -> None:
-    """Draw the head; on a page with knobs in the sidebar, the switch stands there."""
+    """Draw the head; on a page with knobs in the sidebar, the switch is there."""
     if knobs:
         switches = st.sidebar
     else:
@@ -32,5 +32,5 @@ def projector() -> bool:
 
 
 def tall(usual: int | None, projected: int | None = None) -> Sizes:
-    """How high a figure is, for the back row perhaps another height, and how large its letters."""
+    """How high a figure is, for the back row perhaps another height, and how large its text."""
     return sizes(projected or usual if projector() else usual, projector())

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class About(NamedTuple):
-    """What a page is called, what it says in a sentence, its sign, and its script."""
+    """What a page is called, what it says in a sentence, its icon, and its script."""
 
     title: str
     says: str
@@ -39,7 +39,7 @@ INSTRUMENTS: dict[str, About] = {
     ),
     "code": About(
         "The code",
-        "The very files that run, in the order to read them.",
+        "The files that actually run, in the order to read them.",
         "code",
         "app_pages/source_code.py",
     ),
@@ -55,7 +55,7 @@ IDEAS: dict[str, About] = {
     ),
     "scaling": About(
         "√d_k",
-        "Why the scores are divided, when it decides everything, and when it does not.",
+        "Why the scores are divided, when that is decisive, and when it is not.",
         "straighten",
         "ideas/scaling/page.py",
     ),
@@ -73,13 +73,13 @@ IDEAS: dict[str, About] = {
     ),
     "masks": About(
         "Masks",
-        "Who may look at whom, and what leaks when nobody says so.",
+        "Which positions may look at which, and what leaks without a mask.",
         "visibility_off",
         "ideas/masks/page.py",
     ),
     "depth": About(
         "Residuals and norms",
-        "A way around each layer, so that deep models learn at all.",
+        "A way around each sub-layer, so that deep models learn at all.",
         "layers",
         "ideas/residuals/page.py",
     ),

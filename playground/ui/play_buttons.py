@@ -11,7 +11,7 @@ ALL = "Train all of them at once, on the same seeds and the same batches."
 
 
 def press(action: Callable[..., None], *args) -> None:
-    """Do what a button says; what stands in the way is said on the page."""
+    """Do what a button says; if it cannot be done, the page says why."""
     try:
         action(*args)
     except ValueError as error:
@@ -19,7 +19,7 @@ def press(action: Callable[..., None], *args) -> None:
 
 
 def say_refusal() -> None:
-    """Say why the last button was not obeyed."""
+    """Say why the last button did nothing."""
     if refused := st.session_state.pop("refused", None):
         st.error(refused)
 
@@ -74,7 +74,7 @@ def live(
         look: sees them as they are now.
         seen: how the page saw them when it drew its buttons. The first picture is of the same
             moment, so that what ends in between is looked at once more.
-        moving: whether another look is worth while.
+        moving: whether to look again.
         every: seconds between two looks.
     """
     first = [seen]

@@ -1,4 +1,4 @@
-"""What the Playground page shows of a run: verdict, numbers, curves, maps, predictions, health."""
+"""What the Playground page shows of a run: diagnosis, numbers, curves, maps and so on."""
 
 import math
 from functools import lru_cache
@@ -31,7 +31,7 @@ from playground.ui.page_head import projector, tall
 
 STAGES = {"scores": "q·k", "scaled": "·scale", "masked": "+mask", "weights": "softmax"}
 IN_WORDS = {
-    "scores": "How well each query (row) fits each key (column), before anything is done to it.",
+    "scores": "How well each query (row) fits each key (column), before scaling and masking.",
     "scaled": "The scores times the scale: with √d_k their spread does not grow with the width.",
     "masked": "Grey cells are hidden by the mask; the softmax will give them exactly 0.",
     "weights": "Where each query (row) looks: a softmax, so each row of weights sums to 1.",
@@ -56,7 +56,7 @@ def _references(task: Task, architecture: str) -> tuple[Chance, float | None]:
 
 
 def watch(controller: Controller) -> None:
-    """Another run, or another length, is watched as it goes, wherever the last was scrubbed to."""
+    """Follow a new run, or a new length, wherever the last one was scrubbed to."""
     total = controller.spec.training.steps
     watched = (controller.begun, controller.run is None, total)
     if st.session_state.get("watched") != watched:
@@ -64,11 +64,11 @@ def watch(controller: Controller) -> None:
 
 
 def draw(controller: Controller, view: View | None) -> None:
-    """Everything that moves. Called again and again while a run goes on."""
+    """Everything that moves. Called again and again while a run is moving."""
     spec, frames = controller.spec, controller.frames(view)
     if view is not None:
         controller.learn_speed(view)
-    verdict(spec, view, frames[-1])
+    diagnosis(spec, view, frames[-1])
     numbers(controller, view, frames[-1])
     left, right = st.columns([1, 1.12], gap="medium")
     with left:
@@ -79,12 +79,12 @@ def draw(controller: Controller, view: View | None) -> None:
     details(controller, view, frames, frame)
 
 
-def verdict(spec: Spec, view: View | None, frame: Frame) -> None:
-    """The one sentence of diagnosis, and the place in the queue while there is one."""
+def diagnosis(spec: Spec, view: View | None, frame: Frame) -> None:
+    """The one sentence that matters most; while the run waits, its position in the queue."""
     found = diagnose(spec, view, frame, **references(spec))
     kind, text = found.kind, found.text
-    if view is not None and view.status is Status.QUEUED and view.queue_place:
-        kind, text = "info", f"Waiting: place {view.queue_place} in the queue."
+    if view is not None and view.status is Status.QUEUED and view.queue_position:
+        kind, text = "info", f"Waiting: number {view.queue_position} in the queue."
     st.html(
         f'<div data-verdict="{kind}" role="status" '
         f'style="border-left: 0.4rem solid {COLOURS[kind]}; '
@@ -123,7 +123,7 @@ def numbers(controller: Controller, view: View | None, frame: Frame) -> None:
             "–"
             if left <= 0 or (view is not None and view.status.over)
             else estimate.in_words(left),
-            "At the present speed.",
+            "At the current speed.",
         ),
         "Parameters": (f"{spec.model.n_parameters:,}", "Numbers that are learnt."),
     }
@@ -242,7 +242,7 @@ def maps(spec: Spec, frames: tuple[Frame, ...]) -> Frame:
             bind="query-params",
             width=160 if projector() else 115,
             label_visibility="collapsed",
-            help="One head large, or all of the layer.",
+            help="One head, large, or all heads of the layer.",
         )
     attention: Attention = layers[layer]
     values = attention.stages[stage]
@@ -250,7 +250,7 @@ def maps(spec: Spec, frames: tuple[Frame, ...]) -> Frame:
     tokens = attention.query_tokens, attention.key_tokens
     shared = {"stage": stage, "hidden": hidden, "size": tall(HEIGHT, PROJECTED)}
     if not np.isfinite(values).all():
-        st.warning("The attention is no longer made of finite numbers: scrub back to see it whole.")
+        st.warning("The attention is no longer finite: scrub back to see it as it was before.")
         return frame
     if head == ALL_HEADS:
         figure = attention_maps(values, *tokens, width=MAPS_WIDTH, **shared)
@@ -303,7 +303,7 @@ def scrub(spec: Spec, frames: tuple[Frame, ...], frame: Frame) -> None:
 def details(controller, view: View | None, frames, frame: Frame) -> None:
     """Predictions, health, what changed, and what this model is made of."""
     tabs = st.tabs(
-        ["Predictions", "Health", "What changed", "This model", "Take it home"],
+        ["Predictions", "Health", "What changed", "This model", "Download"],
         key="details",
         on_change="rerun",
     )
@@ -331,7 +331,7 @@ def predictions(frame: Frame) -> None:
         )
         live_plot(figure, key="predictions")
     if frame.sample is not None:
-        st.caption("The model writes on, from its own output:")
+        st.caption("The model continues from its own output:")
         st.code(frame.sample, language=None, wrap_lines=True)
 
 
@@ -369,7 +369,7 @@ def changes(controller: Controller, view: View | None) -> None:
             f"- an earlier run, with {ghost.label}: {max(ghost.view.steps, default=0)} steps"
         )
     if not controller.ghosts and (view is None or not view.changes):
-        st.caption("Nothing yet. Turn a knob while a run goes on, or after it.")
+        st.caption("Nothing yet. Turn a knob during a run, or after it.")
 
 
 def parts(spec: Spec) -> None:

@@ -21,7 +21,7 @@ from playground.ui.components.cookie import forgetful, visitor_id
 
 @st.cache_resource(scope="session", on_release=RUNS.leave, show_spinner=False)
 def _presence(owner: str) -> str:
-    """Made anew when a tab comes back; released when it goes: runs pause, and end after a grace."""
+    """Made again when a tab comes back; released when it goes: runs pause, and end later."""
     RUNS.come_back(owner)
     return owner
 
@@ -32,7 +32,7 @@ def controller() -> Controller:
         st.session_state.controller = Controller(uuid4().hex)
     owner = st.session_state.controller.owner
     _presence(owner)
-    RECORDER.know(owner, history_owner())
+    RECORDER.set_owner(owner, history_owner())
     return st.session_state.controller
 
 
@@ -101,11 +101,11 @@ def how_long() -> str:
     if forgetful():
         return (
             "Your browser keeps no cookie of this page, so they are yours only as long as this tab "
-            "is open: take home what you want to keep."
+            "is open: download what you want to keep."
         )
     return (
-        "They are kept on the server, for this browser alone: whoever deletes its cookies, or "
-        "comes with another one, starts over."
+        "They are kept on the server, for this browser only: in another one, or without its "
+        "cookies, the history starts empty."
     )
 
 

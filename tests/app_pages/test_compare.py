@@ -9,7 +9,7 @@ from helpers import opened, texts
 def test_with_no_variant_the_page_says_what_to_do(variants):
     test = opened("compare", variants=variants)
     assert "Nothing to compare with yet" in texts(test.info)
-    assert "stand ready" not in texts(test.info)
+    assert "are ready" not in texts(test.info)
     assert test.button(key="play").disabled
 
 
@@ -20,5 +20,5 @@ def test_why_variants_are_left_out_stands_in_one_warning():
 
 def test_with_a_variant_it_stands_ready():
     test = opened("compare", variants="norm=pre")
-    assert "stand ready" in texts(test.info) and "Nothing to compare" not in texts(test.info)
+    assert "are ready" in texts(test.info) and "Nothing to compare" not in texts(test.info)
     assert not test.warning

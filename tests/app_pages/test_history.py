@@ -32,7 +32,7 @@ def folder(tmp_path, monkeypatch) -> Path:
 @pytest.fixture
 def memory(tmp_path):
     memory = Recorder(History(tmp_path / "history.sqlite3"))
-    memory.know("tab", "anna")
+    memory.set_owner("tab", "anna")
     return memory
 
 
@@ -148,7 +148,7 @@ def test_runs_that_go_on_when_the_server_ends_are_kept(runs, memory):
 
 
 def test_runs_of_nobody_known_are_not_kept(runs, memory):
-    memory.know("tab", None)
+    memory.set_owner("tab", None)
     run = runs.start("tab", spec_for())
     other = runs.start("somebody", spec_for())
     for each in (run, other):
@@ -157,7 +157,7 @@ def test_runs_of_nobody_known_are_not_kept(runs, memory):
 
 
 def test_each_visitor_has_runs_of_their_own(runs, memory):
-    memory.know("other tab", "ben")
+    memory.set_owner("other tab", "ben")
     for tab in ("tab", "other tab"):
         runs.start(tab, spec_for())
     wait(lambda: len(kept(memory, "")) == 2)
@@ -324,7 +324,7 @@ def test_a_text_of_ones_own_must_be_added_again():
     add("mine", spec_for(text))
     test = choose(opened("history"), 0)
     fine(test.button(key="to_knobs").click().run())
-    assert "A text of your own is in no file: add it first" in texts(test.error)
+    assert "No file contains your text: add it first" in texts(test.error)
     assert test.session_state.choice.spec.task.name == "reverse"
     test.session_state.own_text = text.text
     fine(test.button(key="to_knobs").click().run())
@@ -343,7 +343,7 @@ def test_visitors_see_their_own_runs_only(monkeypatch):
     add("theirs", owner="b" * 32)
     monkeypatch.setenv("PLAYGROUND_HISTORY", "visitor")
     test = opened("history", {"visitor_id": "a" * 32})
-    assert labels(test) == ["mine"] and "for this browser alone" in texts(test.markdown)
+    assert labels(test) == ["mine"] and "for this browser only" in texts(test.markdown)
     test.session_state.visitor_id = "c" * 32
     assert labels(fine(test.run())) == []
 

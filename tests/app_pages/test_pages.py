@@ -222,7 +222,7 @@ def test_a_long_text_in_a_link_is_cut_where_it_is_named(key):
 
 def test_a_source_without_its_text_asks_for_it_and_opens_the_place_to_add_it():
     test = opened(task="text", text_source="own")
-    assert "The source is a text of your own, and there is none yet" in texts(test.error)
+    assert "The source is your text, and there is none yet" in texts(test.error)
     assert "'" not in texts(test.error)
     assert test.session_state.more_task
     fine(test.text_area(key="own_paste").set_value("to be or not to be\n" * 20).run())

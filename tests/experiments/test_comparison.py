@@ -293,7 +293,7 @@ def view(loss, status=Status.DONE, spec=BASE, influence=None):
         record._steps.append(value, 1e-3, 1.0)
     if influence is not None:
         record.add_frame(Frame(len(loss), {}, [], len(loss), 0.5, 0.75, influence))
-    return record.view(status=status, spec=spec, message="", queue_place=None, busy=False)
+    return record.view(status=status, spec=spec, message="", queue_position=None, busy=False)
 
 
 def flat(level, steps=30, status=Status.DONE, **rest):
@@ -364,10 +364,10 @@ def test_a_claim_needs_every_seed(pairs):
 
 
 def test_few_seeds_come_with_what_chance_does():
-    assert "2 and 2 seeds, they would part so cleanly 1 time in 3" in judge(
+    assert "2 and 2 seeds, they would separate this cleanly 1 time in 3" in judge(
         [flat(1.0)] * 2, [flat(2.0)] * 2
     )
-    assert "part so cleanly 1 time in 10" in judge([flat(1.0)] * 3, [flat(2.0)] * 3)
+    assert "separate this cleanly 1 time in 10" in judge([flat(1.0)] * 3, [flat(2.0)] * 3)
     assert "chance" not in judge([flat(1.0)] * 4, [flat(2.0)] * 4)
 
 
@@ -416,7 +416,7 @@ def test_a_leak_is_no_success():
     ours = [flat(1.0, influence=0.0)] * 4
     sentence = judge(ours, [flat(0.1, influence=0.5)] * 4, (("mask", "none"),))
     assert sentence.endswith(
-        "below causal in 4 of 4 seeds; but mask=none sees the tokens it is to predict"
+        "below causal in 4 of 4 seeds; but mask=none sees the tokens it has to predict"
     )
 
 

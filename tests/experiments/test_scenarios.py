@@ -314,7 +314,9 @@ def finish(test: AppTest) -> AppTest:
     return test
 
 
-@pytest.mark.parametrize(("chosen", "mark"), [("same", "as you said"), ("worse", "otherwise")])
+@pytest.mark.parametrize(
+    ("chosen", "mark"), [("same", "as you predicted"), ("worse", "not as you predicted")]
+)
 def test_predict_run_compare(tiny, chosen, mark):
     """The reason comes last, beside what was said and what was measured."""
     test = opened("scenarios", scenario="tiny")
@@ -322,11 +324,11 @@ def test_predict_run_compare(tiny, chosen, mark):
     fine(test.radio(key="expect_tiny").set_value(chosen).run())
     assert "Because." not in texts(test.markdown)
     fine(test.button(key="play").click().run())
-    assert not test.radio and "You expect:" in texts(test.markdown)
+    assert not test.radio and "You predict:" in texts(test.markdown)
     finish(test)
     said = texts(test.markdown)
     predicted = next(o.say for o in tiny.outcomes if o.name == chosen)
-    assert f"You said: **{predicted}**" in said and "Measured: **No.**" in said
+    assert f"You predicted: **{predicted}**" in said and "Measured: **No.**" in said
     assert "Because." in said and "one seed: no claim" in said
     assert test.session_state.choice.spec == knobs, "the sidebar is left alone"
     assert test.session_state.controller.run is None

@@ -37,7 +37,7 @@ def some_view():
     for n in range(1, 4):
         norms = {"embed": 0.1 * n, "blocks.0": 0.2}
         record.add_step(Step(n, 1 / 3 / n, 0.001, 2.0 * n, norms, 20, 0.5))
-    rest = {"message": "", "queue_place": None, "busy": False}
+    rest = {"message": "", "queue_position": None, "busy": False}
     return record.view(status=Status.PAUSED, spec=spec, **rest)
 
 
@@ -81,7 +81,7 @@ def test_of_two_evaluations_of_one_step_the_last_counts():
 
 
 def test_metrics_of_a_run_without_a_step():
-    rest = {"message": "", "queue_place": None, "busy": False}
+    rest = {"message": "", "queue_position": None, "busy": False}
     view = Record().view(status=Status.QUEUED, spec=spec_of(), **rest)
     assert (
         metrics_csv(view).startswith("step,loss,lr,grad_norm")
@@ -133,7 +133,7 @@ def edited(section: str | None = None, **values) -> str:
         ('{"label": "\\ud800"}', "not JSON as the playground writes it"),
         (
             "[]",
-            "is JSON, but no configuration: expected an object {…} with the fields format, task",
+            "is JSON, but not a configuration: expected an object {…} with the fields format, task",
         ),
         (" " * (MAX_CONFIG_BYTES + 1), "100,001 bytes, at most 100,000"),
         (b"\xff\xff{}", "byte 0xFF at offset 0 is not UTF-8"),
@@ -181,7 +181,7 @@ def edited(section: str | None = None, **values) -> str:
         ),
         (
             edited(changes=[{"step": n, "field": "lr", "value": 1.0} for n in (5, 4)]),
-            "changes: step=4 stands after step 5",
+            "changes: step=4 comes after step 5",
         ),
     ],
 )

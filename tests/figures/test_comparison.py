@@ -214,7 +214,7 @@ def test_chance_lines_and_floor_are_those_of_the_loss_chart():
     figure = comparison_chart([band()], chance=CHANCE, floor=0.5, total_steps=300)
     assert [t["y"][0] for t in figure["data"][-3:]] == pytest.approx([*CHANCE, 0.5])
     labels = [note["text"] for note in figure["layout"]["annotations"]]
-    assert labels == ["step", "uniform guess 2.485", "blind guess 2.303", "floor 0.500"]
+    assert labels == ["step", "uniform guess 2.485", "guess without reading 2.303", "floor 0.500"]
     assert figure["layout"]["xaxis"]["range"] == [0, 300]
 
 
@@ -416,8 +416,8 @@ def test_chance_and_floor_stand_above_the_plot_and_apart():
     """Close lines have their labels in two rows; a far one shares a row."""
     notes = results_bars(["a"], [[0.5]], chance=CHANCE, floor=0.01)["layout"]["annotations"]
     labels = {note["text"]: note["yshift"] for note in notes if "yshift" in note}
-    assert list(labels) == ["floor 0.010", "blind guess 2.303", "uniform guess 2.485"]
-    assert labels["floor 0.010"] == labels["blind guess 2.303"] == 0
+    assert list(labels) == ["floor 0.010", "guess without reading 2.303", "uniform guess 2.485"]
+    assert labels["floor 0.010"] == labels["guess without reading 2.303"] == 0
     assert labels["uniform guess 2.485"] > 0
     assert "chance 2.000" in texts(results_bars(["a"], [[0.5]], chance=(2.0, 2.0)))
 

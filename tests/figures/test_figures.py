@@ -180,7 +180,7 @@ def test_chance_lines_and_floor_are_level_and_labelled():
     assert levels == pytest.approx([math.log(12), math.log(10), 0.5])
     assert all(trace["x"] == [0, 300] for trace in figure["data"][-3:])
     labels = [note["text"] for note in figure["layout"]["annotations"]]
-    assert labels[1:4] == ["uniform guess 2.485", "blind guess 2.303", "floor 0.500"]
+    assert labels[1:4] == ["uniform guess 2.485", "guess without reading 2.303", "floor 0.500"]
 
 
 def test_where_a_huge_loss_presses_the_lines_together_one_label_stands_for_them():
@@ -188,7 +188,7 @@ def test_where_a_huge_loss_presses_the_lines_together_one_label_stands_for_them(
     shared = {"chance": (2.5, 2.3), "floor": 0.5}
     for log, count in ((False, 1), (True, 3)):
         notes = loss_chart([wild], **shared, log=log)["layout"]["annotations"]
-        named = [n["text"] for n in notes if n["text"].split()[0] in ("uniform", "blind", "floor")]
+        named = [n["text"] for n in notes if n["text"].split()[0] in ("uniform", "guess", "floor")]
         assert len(named) == count
     assert len(loss_chart([wild])["layout"]["annotations"]) == 1
 

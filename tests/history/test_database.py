@@ -44,7 +44,7 @@ def view_of(spec=SPEC, steps=3, status=Status.STOPPED, frame=False, message="", 
         trainer = Trainer(spec.model, spec.task, spec.training)
         record.add_frame(take_frame(trainer, spec.task.probe(spec.model.architecture)))
     record.seconds, record.changes = 1.5, rest.get("changes", ())
-    return record.view(status=status, spec=spec, message=message, queue_place=None, busy=False)
+    return record.view(status=status, spec=spec, message=message, queue_position=None, busy=False)
 
 
 @pytest.fixture

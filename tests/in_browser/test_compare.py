@@ -22,7 +22,7 @@ def compare(tab: Tab, steps: int) -> list[list[float]]:
     return tab.until(lambda: len(found := tab.plot("comparison", lines)) >= 3 and found)
 
 
-def test_a_scenario_from_the_click_to_the_verdict(visit):
+def test_a_scenario_from_the_click_to_the_outcome(visit):
     tab = visit()
     go_to(tab, "Scenarios")
     card = tab.page.locator(

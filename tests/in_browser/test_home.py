@@ -14,8 +14,8 @@ ROW, HEADER, BOX = 35, 35, 18  # pixels of the table: a row, its header, to the 
 
 
 def tab_home(tab: Tab) -> None:
-    """Open "Take it home"."""
-    tab.page.get_by_role("tab", name="Take it home").click()
+    """Open "Download"."""
+    tab.page.get_by_role("tab", name="Download").click()
     tab.key("downloads").wait_for()
     tab.rest()
 
@@ -60,7 +60,7 @@ def test_a_configuration_comes_back_into_the_knobs(visit, tmp_path):
     other = visit(steps=100, task="sort")
     tab_home(other)
     bring(other, "config_file", path)
-    other.see("The knobs are as the file says")
+    other.see("The knobs are set as in the file")
     other.until(lambda: other.link() == tab.link(), "the address does not follow")
     assert other.knob("scale") == "none" and other.knob("lr") == "0.01"
     play(other, 50)
@@ -83,7 +83,7 @@ def test_a_checkpoint_goes_on_where_it_was_taken(visit, tmp_path):
     other = visit()
     tab_home(other)
     bring(other, "checkpoint_file", path)
-    other.see(f"goes on from step {steps}")
+    other.see(f"resumes from step {steps}")
     other.until(lambda: other.steps() == steps)
     assert other.knob("d_model") == "16"
     other.press("step")

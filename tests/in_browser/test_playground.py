@@ -366,7 +366,7 @@ def test_a_file_that_is_no_utf8_is_refused_by_byte_and_the_earlier_text_stays(vi
     """UPL-01"""
     tab = visit()
     tab.open(task="text", text_source="own", text_length=8, more_task="true", settle=False, **SMALL)
-    tab.see("The source is a text of your own, and there is none yet")
+    tab.see("The source is your text, and there is none yet")
 
     def upload(name: str, data: bytes) -> None:
         (tmp_path / name).write_bytes(data)
@@ -419,7 +419,7 @@ def test_a_visitor_who_leaves_makes_room_for_the_one_who_waits(visit, tmp_path):
         play(first, 5)
         second = visit(address, steps=FOREVER, seed=1, **SMALL)
         second.press("play")
-        second.see("Waiting: place 1 in the queue")
+        second.see("Waiting: number 1 in the queue")
         assert second.steps() == 0
         first.page.close()
         second.until(lambda: second.steps() > 5, "its run does not start")

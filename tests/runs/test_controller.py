@@ -73,7 +73,7 @@ def test_a_hot_knob_turns_in_the_running_model(controller):
     controller.follow(spec_for(steps=FOREVER, scale="none"))
     wait(lambda: controller.view.changes)
     assert controller.run is run and controller.view.status.moving and not controller.ghosts
-    assert controller.notice.startswith("Changed while it ran: scale √d_k → none. A link")
+    assert controller.notice.startswith("Changed while it ran: scale √d_k → none. A run from")
     (change,) = controller.view.changes
     assert (change.field, change.value) == ("scale", "none") and change.step >= 3
 
@@ -89,7 +89,7 @@ def test_a_cold_knob_starts_again_and_the_old_curve_stays(controller, runs):
     (ghost,) = controller.ghosts
     assert ghost.label == "norm=post" and len(ghost.view.loss) >= 5
     assert ghost.view.frames == (), "its pictures are not kept"
-    assert "Started again" in controller.notice
+    assert "Started over" in controller.notice
 
 
 def test_a_cold_knob_at_rest_waits_for_play(controller):

@@ -433,18 +433,18 @@ def test_who_waits_sees_the_place_in_the_queue():
         runs.start(owner, spec_for(steps=FOREVER)) for owner in ("ann", "bob", "cid")
     )
     wait(lambda: step_count(first) >= 2)
-    assert [run.view().queue_place for run in (first, second, third)] == [None, 1, 2]
+    assert [run.view().queue_position for run in (first, second, third)] == [None, 1, 2]
     assert [run.view().status for run in (second, third)] == [Status.QUEUED] * 2
     wait(lambda: second.view().frames)  # a picture there is all the same
     assert step_count(second) == step_count(third) == 0
     second.pause()
-    assert rest(second).queue_place is None
-    assert third.view().queue_place == 1
+    assert rest(second).queue_position is None
+    assert third.view().queue_position == 1
     first.stop()
     wait(lambda: step_count(third) >= 2)
     assert runs.active() == 1
     second.play()
-    assert second.view().queue_place == 1
+    assert second.view().queue_position == 1
     runs.discard(third)
     wait(lambda: step_count(second) >= 2)
     runs.close()

@@ -17,7 +17,7 @@ from playground.runs.view import Album, Columns, Record, Status, View
 TASK = TASKS["copy"](length=2)
 MODEL = ModelConfig.for_task(TASK, d_model=16, n_heads=2, n_layers=1)
 SPEC = Spec(MODEL, TASK, TrainConfig(batch_size=4, steps=10))
-REST = {"status": Status.RUNNING, "spec": SPEC, "message": "", "queue_place": None}
+REST = {"status": Status.RUNNING, "spec": SPEC, "message": "", "queue_position": None}
 
 
 @cache

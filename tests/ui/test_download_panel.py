@@ -96,7 +96,7 @@ def test_the_core_reads_a_saved_run_as_a_checkpoint():
     [
         ({"curve": {"loss": [1.0], "lr": [1.0], "grad_norm": [1.0]}}, "1 steps, the checkpoint 3"),
         ({"curve": {"loss": [1.0, 2.0]}}, "lr"),
-        ({"curve": {"loss": ["a"], "lr": ["b"], "grad_norm": ["c"]}}, "no table of numbers"),
+        ({"curve": {"loss": ["a"], "lr": ["b"], "grad_norm": ["c"]}}, "not a table of numbers"),
         ({"curve": {"loss": [[1]], "lr": [[1]], "grad_norm": [[1]]}}, "dimensions"),
         ({"curve": [1, 2]}, "not as the playground writes it"),
         ({"began": {"model": {"d_model": 8}}}, ""),
@@ -212,7 +212,7 @@ def test_a_file_name_says_what_changed_and_nothing_that_a_disk_refuses():
 
 
 def at_home(**query: str) -> AppTest:
-    return opened("playground", {"details": "Take it home"}, **SMALL | query)
+    return opened("playground", {"details": "Download"}, **SMALL | query)
 
 
 def rested(test: AppTest) -> AppTest:
@@ -256,7 +256,7 @@ def test_a_configuration_turns_every_knob():
     wanted = Spec(model, task, TrainConfig(clip=None), probe="1234012340")
     upload(test, "config_file", "mine.json", config_json(wanted).encode())
     assert not test.error, texts(test.error)
-    assert "knobs are as the file says" in texts(test.info)
+    assert "knobs are set as in the file" in texts(test.info)
     assert test.session_state.controller.spec == wanted
 
 
@@ -309,7 +309,7 @@ def test_a_text_of_ones_own_must_be_added_before_its_configuration():
     text = TASKS["text"](source="own", text="abab cdcd efef " * 40, length=8)
     spec = Spec(ModelConfig.for_task(text, d_model=16, n_layers=1), text, TrainConfig(steps=50))
     upload(test, "config_file", "own.json", config_json(spec).encode())
-    assert "A text of your own is in no file: add it first" in texts(test.error)
+    assert "No file contains your text: add it first" in texts(test.error)
 
     test.session_state.own_text = text.text
     upload(test, "config_file", "own2.json", config_json(spec).encode())
@@ -332,7 +332,7 @@ def test_a_checkpoint_goes_on_as_a_resting_run():
     np.testing.assert_array_equal(view.loss, whole[:10])
     assert test.session_state.choice.spec.training.lr == 0.003
     assert len(test.session_state.controller.ghosts) == 1
-    assert "goes on from step 10" in texts(test.info)
+    assert "resumes from step 10" in texts(test.info)
 
     fine(test.button(key="play").click().run())
     rested(test)
@@ -345,7 +345,7 @@ def test_a_checkpoint_of_a_run_that_was_over_says_so_and_trains_on_when_steps_ar
     spec = test.session_state.choice.spec
     trainer, record = trained(spec, 50)
     upload(test, "checkpoint_file", "run.zip", saved_run.save(trainer, record, spec))
-    assert "The run was over at step 50: raise Steps to train on." in texts(test.info)
+    assert "The run had finished at step 50: raise Steps to train it further." in texts(test.info)
     rested(test)
     assert test.session_state.controller.view.status is Status.DONE
     fine(test.select_slider(key="steps").set_value(100).run())
@@ -356,9 +356,9 @@ def test_a_checkpoint_of_a_run_that_was_over_says_so_and_trains_on_when_steps_ar
     np.testing.assert_array_equal(view.loss[:50], record.saved()[0][:, 0])
 
 
-def test_what_was_brought_back_is_a_new_run_only_once_it_has_trained_on(controller, tmp_path):
+def test_what_was_loaded_is_a_new_run_only_once_it_has_trained_on(controller, tmp_path):
     memory = Recorder(History(tmp_path / "history.sqlite3"))
-    memory.know("visitor", "anna")
+    memory.set_owner("visitor", "anna")
     controller.runs.on_end = memory.keep
     spec = spec_for(steps=30)
     for steps in (25, 30):

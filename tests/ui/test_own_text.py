@@ -115,7 +115,7 @@ def test_the_size_limit_is_said_in_numbers():
 def test_a_link_that_was_made_with_a_text_asks_for_it():
     mark = fingerprint(GOOD)
     test = opened(fingerprint=mark)
-    assert f"somebody's own ({mark})" in said(test)
+    assert f"that it does not contain ({mark})" in said(test)
     test = paste(test, GOOD)
     assert not test.warning and not test.error
     assert test.session_state.got == GOOD

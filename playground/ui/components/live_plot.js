@@ -101,7 +101,7 @@ function draw(plot) {
   root.setAttribute("aria-label", about.alt);
   root.style.height = `${about.height}px`;
   if (first) start(plot, data, layout);
-  // No config here: another config object would make plotly.js build the figure anew.
+  // No config here: another config object would make plotly.js build the figure again.
   else window.Plotly.react(root, data, layout);
   // For tests: how often the figure was built (told by what stands there), how often changed.
   const container = root.querySelector(".svg-container");

@@ -1,6 +1,6 @@
 """A Plotly figure that changes without being built again.
 
-`st.plotly_chart` takes a figure down and builds it anew on every change of its data: the screen
+`st.plotly_chart` takes a figure down and builds it again on every change of its data: the screen
 is blank for a frame and the visitor's zoom is lost. This component hands the figure's JSON to
 `Plotly.react` instead, with the plotly.js of the installed package, which `playground/app.py`
 serves. Colours and fonts follow the visitor's theme (see `playground/figures/style.py`).
