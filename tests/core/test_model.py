@@ -6,6 +6,7 @@ along so that every pair of values of any two switches meets somewhere.
 
 import copy
 import itertools
+import math
 import random
 from collections import OrderedDict
 from dataclasses import replace
@@ -49,7 +50,7 @@ AXES = OrderedDict(CROSSED | RIDING)
 def grid() -> list[dict]:
     """Each combination of the crossed switches, with one of the others, drawn in turn."""
     deck, draw = list(itertools.product(*RIDING.values())), random.Random(0)
-    riding = itertools.chain.from_iterable(draw.sample(deck, len(deck)) for _ in range(3))
+    riding = itertools.chain.from_iterable(draw.sample(deck, len(deck)) for _ in itertools.count())
     crossed = itertools.product(*CROSSED.values())
     return [dict(zip(AXES, (*c, *r), strict=True)) for c, r in zip(crossed, riding, strict=False)]
 
@@ -76,7 +77,7 @@ def shown(switches: dict) -> str:
 
 
 def test_grid_crosses_and_pairs_every_switch():
-    assert len(GRID) == 360
+    assert len(GRID) == math.prod(map(len, CROSSED.values()))
     chosen = {tuple(point[name] for name in CROSSED) for point in GRID}
     assert chosen == set(itertools.product(*CROSSED.values()))
     for a, b in itertools.combinations(AXES, 2):

@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 
 from core.tasks import IGNORED, PAD, TASKS, Task, task_from_dict
 from core.tasks.grammar import START, grammar
+from core.tasks.sequences import SequenceTask
 from core.tasks.sources import MAX_TEXT_BYTES, MAX_VOCAB, Corpus, decode_upload, docs_text
 from core.tasks.text import Text
 
 OWN = "the quick brown fox jumps over the lazy dog.\n" * 8
 
+SEQUENCES = [name for name, task in TASKS.items() if issubclass(task, SequenceTask)]
 EXAMPLES = [
-    *[TASKS[name](vary=vary) for name in ("copy", "reverse", "sort") for vary in (False, True)],
+    *[TASKS[name](vary=vary) for name in SEQUENCES for vary in (False, True)],
     TASKS["recall"](),
     TASKS["recall"](symbols=3, length=5),
     TASKS["add"](),
@@ -31,7 +33,7 @@ QUESTIONS = [(task, architecture) for task, architecture in FORMS if task.name !
 TINY = [
     *[
         TASKS[name](symbols=symbols, length=length, vary=vary)
-        for name in ("copy", "reverse", "sort")
+        for name in SEQUENCES
         for symbols in (2, 3)
         for length in (2, 3)
         for vary in (False, True)
@@ -63,6 +65,10 @@ def tokens(task: Task, ids: torch.Tensor) -> list[str]:
     return [task.vocabulary[i] for i in ids.tolist()]
 
 
+def test_every_task_has_an_example():
+    assert {task.name for task in EXAMPLES} == set(TASKS)
+
+
 # --- the slow way: an answer from a question, both as strings ---------------------------------
 
 
@@ -89,7 +95,7 @@ def answer_of(task: Task, question: str) -> str:
 def expected_row(task: Task, architecture: str, question: str) -> tuple[list[list[str]], list]:
     """Inputs and labels (None where nothing is asked) of one row, written out by hand."""
     answer = answer_of(task, question)
-    sequence = task.name in ("copy", "reverse", "sort")
+    sequence = task.name in SEQUENCES
     missing = task.length - len(question) if sequence else 0
     padded, labels = [*question, *["<pad>"] * missing], [*answer, *[None] * missing]
     answer_in = ["<pad>" if label is None else label for label in labels[:-1]]
@@ -261,7 +267,7 @@ def test_answers_equal_the_naive_ones(task, architecture):
 
 @settings(max_examples=40, deadline=None)
 @given(
-    name=st.sampled_from(["copy", "reverse", "sort"]),
+    name=st.sampled_from(SEQUENCES),
     symbols=st.integers(2, 36),
     length=st.integers(2, 64),
     vary=st.booleans(),
