@@ -30,19 +30,19 @@ from playground.ui.session import start_runs
 
 POLL = 0.5  # seconds between two looks at the runs
 SEEDS = 3  # of a contrast that is taken to the Compare page
-PATIENCE = 5.0  # seconds to wait for the weights of a run that rests
+PATIENCE = 5.0  # seconds to wait for what an idle run is asked
 ROOT = Path(__file__).resolve().parents[2]
 
 Found = TypeVar("Found")
 
 
 def begin(name: str, claim: str) -> None:
-    """Title, and what is claimed; what is measured stands below it on the page."""
+    """The title and the claim; the page below measures whether it is true."""
     head().header(IDEAS[name].title, anchor=False)
     st.html(
         '<p data-claim style="font-size: 1.1rem; padding-left: 0.7rem; margin: 0; '
         'border-left: 0.3rem solid var(--st-primary-color, #0072b2)">'
-        f"<b>It is said:</b> {html.escape(claim)}</p>"
+        f"<b>Claim:</b> {html.escape(claim)}</p>"
     )
 
 
@@ -56,7 +56,7 @@ def tex(number: str) -> str:
 
 
 def row() -> DeltaGenerator:
-    """Where knobs and buttons stand side by side."""
+    """Room for knobs and buttons side by side."""
     return st.container(horizontal=True, vertical_alignment="bottom")
 
 
@@ -67,7 +67,7 @@ def choose(*knobs: Knob) -> list[Any]:
 
 
 def beside(share: float, **style: Any) -> Sequence[DeltaGenerator]:
-    """Two places side by side, the left one wider; for the back row one below the other."""
+    """Two columns, the left one wider; in projector mode one below the other."""
     if projector():
         return st.container(), st.container()
     return st.columns([share, 1], gap="medium", **style)
@@ -78,11 +78,11 @@ def counted(n: int, thing: str) -> str:
     return f"{n} {thing}{'s' * (n != 1)}"
 
 
-# --- what stands beside a picture -----------------------------------------------------------
+# --- text, formula, code, links -------------------------------------------------------------
 
 
 def say(text: str) -> None:
-    """A text whose terms explain themselves on hover."""
+    """A text whose technical terms are explained on hover."""
     st.markdown(explain(text), unsafe_allow_html=True)
 
 
@@ -102,8 +102,8 @@ def source(*objects: Any) -> None:
             st.code(textwrap.dedent(inspect.getsource(item)), language="python")
 
 
-def onwards(name: str) -> None:
-    """The idea before and the idea after this one."""
+def prev_next(name: str) -> None:
+    """Links to the idea before this one and the idea after it."""
     names = list(IDEAS)
     at = names.index(name)
     with st.container(horizontal=True, horizontal_alignment="distribute"):
@@ -123,13 +123,13 @@ def training(
     names: Sequence[str],
     after: Callable[[dict[str, View]], None] | None = None,
 ) -> None:
-    """Train a base and its variants, one seed each, and see the consequence.
+    """Train a base and its variants, one seed each, and watch what happens.
 
     Args:
         names: what to call the base and each variant.
         after: draws more below the curves, from the runs as they are, by name.
     """
-    compared = trial(name)
+    compared = idea_runs(name)
     st.subheader("Train it", anchor=False)
     st.markdown(question)
 
@@ -139,7 +139,7 @@ def training(
     series = look()
     _buttons(name, compared, setup, any_live(series))
     if compared.setup is not None and not series:
-        st.caption("The choice above has changed: press Play to see what it says now.")
+        st.caption("The choice above has changed: press Play to train with it.")
 
     def draw(series: tuple[Series, ...]) -> None:
         _curves(name, series, setup, names)
@@ -149,35 +149,37 @@ def training(
     play_buttons.live(draw, look, series, any_live, every=POLL)
 
 
-def trials() -> dict[str, Comparison]:
-    """The runs of each page that has any; they end with the tab."""
-    return st.session_state.setdefault("trials", {})
+def all_idea_runs() -> dict[str, Comparison]:
+    """Page -> its runs; they end when the visitor closes the tab."""
+    return st.session_state.setdefault("idea_runs", {})
 
 
-def trial(name: str) -> Comparison:
+def idea_runs(name: str) -> Comparison:
     """The runs of a page."""
-    if name not in trials():
-        trials()[name] = Comparison(my_controller().owner)
-    return trials()[name]
+    if name not in all_idea_runs():
+        all_idea_runs()[name] = Comparison(my_controller().owner)
+    return all_idea_runs()[name]
 
 
-def at_rest(name: str, view: View | None, measure: Callable[[Trainer], Found]) -> Found | None:
-    """What is measured of the weights of one of the page's runs, while it does not train.
+def measured_when_idle(
+    name: str, view: View | None, measure: Callable[[Trainer], Found]
+) -> Found | None:
+    """What `measure` finds in one of the page's runs while it is not training.
 
-    None while it trains, before its first step, and where it is no longer in memory.
+    None while it trains, before its first step, and once it is no longer in memory.
     """
     if view is None or view.live or not len(view.loss):
         return None
     kept = st.session_state.setdefault(f"{name} measured", {})
     now = (view.spec, len(view.loss))
     if now not in kept:
-        run = trial(name).run_of(view.spec)
+        run = idea_runs(name).run_of(view.spec)
         if run is None:
             return None
         kept[now] = run.ask(measure)
     try:
         return kept[now].result(PATIENCE)
-    except TimeoutError:  # its worker is still on it
+    except TimeoutError:  # its worker is still busy
         return None
     except ValueError:
         del kept[now]
@@ -185,14 +187,14 @@ def at_rest(name: str, view: View | None, measure: Callable[[Trainer], Found]) -
 
 
 def _start(name: str, setup: Setup) -> None:
-    """Begin, and let the trainings of other pages go: a class shares the room.
+    """Start training, and discard the runs of other pages: a class shares one machine.
 
-    History has their curves.
+    Their curves stay in History.
     """
-    for other, compared in trials().items():
+    for other, compared in all_idea_runs().items():
         if other != name:
             compared.discard()
-    start_runs(trial(name), setup)
+    start_runs(idea_runs(name), setup)
 
 
 def _buttons(name: str, compared: Comparison, setup: Setup, moving: bool) -> None:

@@ -40,10 +40,10 @@ from playground.ideas.attention.measure import (
     flatten,
     hull,
     largest,
+    link,
     look,
     loss_of_a_guess,
-    tie,
-    twins,
+    repeated_word,
     words_of,
 )
 
@@ -112,7 +112,7 @@ def test_every_number_is_that_of_the_formula(choice):
         np.testing.assert_allclose(getattr(found, name), np.array(value), rtol=1e-4, atol=1e-5)
     assert found.d_head == choice[0] // choice[1]
     assert found.scale == pytest.approx(found.d_head**-0.5 if choice[2] else 1)
-    np.testing.assert_allclose(found.token + found.place, found.x, atol=1e-6)
+    np.testing.assert_allclose(found.token + found.position, found.x, atol=1e-6)
     np.testing.assert_allclose(found.scores * found.scale, found.scaled, rtol=1e-5)
     np.testing.assert_allclose(found.weights.sum(-1), 1, atol=1e-6)
     after = np.triu(np.ones((len(WORDS), len(WORDS)), dtype=bool), 1)
@@ -122,14 +122,16 @@ def test_every_number_is_that_of_the_formula(choice):
 
 def test_a_word_that_repeats_has_one_vector_and_positions_tell_it_apart():
     with_, without = (look(WORDS, 8, 2, True, False, positions, 0) for positions in (True, False))
-    assert twins(WORDS) == (0, 4) and twins(("a", "b")) is None and twins("abcb") == (1, 3)
+    assert repeated_word(WORDS) == (0, 4)
+    assert repeated_word(("a", "b")) is None
+    assert repeated_word("abcb") == (1, 3)
     for found in (with_, without):
         assert (found.token[0] == found.token[4]).all()
         assert (found.token[0] != found.token[1]).all()
     assert np.abs(with_.k[:, 0] - with_.k[:, 4]).max() > 0.1
     np.testing.assert_allclose(without.k[:, 0], without.k[:, 4], atol=1e-6)
     np.testing.assert_allclose(without.weights[:, :, 0], without.weights[:, :, 4], atol=1e-6)
-    assert not without.place.any() and with_.place.any()
+    assert not without.position.any() and with_.position.any()
 
 
 @pytest.mark.parametrize("choice", CHOICES)
@@ -333,7 +335,7 @@ def test_a_guess_among_the_values_loses_what_counting_all_rows_gives():
 def test_the_tie_is_the_mean_weight_of_a_value_for_its_letter():
     weights = np.zeros((6, 6))  # a3b7→a
     weights[1, 0], weights[3, 2], weights[2, 1], weights[5, 4] = 0.8, 0.4, 1, 1
-    assert tie(weights) == pytest.approx(0.6)
+    assert link(weights) == pytest.approx(0.6)
 
 
 @pytest.mark.slow

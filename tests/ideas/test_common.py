@@ -77,7 +77,7 @@ def test_a_page_claims_measures_and_explains_and_every_control_can_be_turned(nam
 def look_at(test: AppTest, name: str) -> None:
     """A claim, a measurement, the formula and the code that ran stand on the page."""
     assert any(IDEAS[name].title in element.value for element in test.header)
-    assert "It is said:" in texts(test.html), "what is claimed"
+    assert "Claim:" in texts(test.html)
     shown = [element.value for element in test.code]
     files = [path.read_text() for path in Path(ROOT.parent, "core").rglob("*.py")]
     assert shown
@@ -133,17 +133,17 @@ def test_a_knob_that_limits_another_takes_it_along():
 def test_the_training_of_a_page_runs_pauses_and_is_forgotten():
     test = opened("scaling")
     fine(test.button(key="play").click().run())
-    trial = test.session_state.trials["scaling"]
-    until(test, lambda test: all(len(run.view().loss) > 2 for run in trial.all_runs()))
-    assert {run.view().spec.model.scale for run in trial.all_runs()} == {"sqrt_d_head", "none"}
+    runs = test.session_state.idea_runs["scaling"]
+    until(test, lambda test: all(len(run.view().loss) > 2 for run in runs.all_runs()))
+    assert {run.view().spec.model.scale for run in runs.all_runs()} == {"sqrt_d_head", "none"}
     fine(test.button(key="pause").click().run())
-    until(test, lambda test: not trial.live)
+    until(test, lambda test: not runs.live)
     # Another initialisation is another question: the old curves are not its answer.
     find(test, "button_group", "scaling_init").set_value("gpt2")
     fine(test.run())
     assert "has changed" in texts(test.caption)
     fine(test.button(key="reset").click().run())
-    assert not trial.all_runs()
+    assert not runs.all_runs()
 
 
 def test_a_training_can_be_taken_to_the_compare_page():
@@ -161,11 +161,11 @@ def test_a_training_can_be_taken_to_the_compare_page():
         ("depth", {"depth_trained": "2"}, "without one of its blocks"),
     ],
 )
-def test_what_was_learnt_is_measured_once_the_runs_rest(name, choice, what):
+def test_what_was_learnt_is_measured_once_the_runs_are_paused(name, choice, what):
     test = opened(name, **choice)
     fine(test.button(key="play").click().run())
-    trial = test.session_state.trials[name]
-    until(test, lambda test: all(len(run.view().loss) > 5 for run in trial.all_runs()))
+    runs = test.session_state.idea_runs[name]
+    until(test, lambda test: all(len(run.view().loss) > 5 for run in runs.all_runs()))
     assert what not in texts(test.markdown)
     fine(test.button(key="pause").click().run())
     until(test, lambda test: what in texts(test.markdown))
@@ -178,10 +178,10 @@ def test_what_was_learnt_is_measured_once_the_runs_rest(name, choice, what):
 def test_a_training_on_another_page_takes_the_room_of_the_last_one():
     test = opened("scaling")
     fine(test.button(key="play").click().run())
-    first = test.session_state.trials["scaling"]
+    first = test.session_state.idea_runs["scaling"]
     until(test, lambda test: all(len(run.view().loss) for run in first.all_runs()))
     fine(test.switch_page("ideas/residuals/page.py").run())
     assert first.all_runs(), "it goes on while another page is looked at"
     fine(test.button(key="play").click().run())
     assert not first.all_runs()
-    assert len(test.session_state.trials["depth"].all_runs()) == 2
+    assert len(test.session_state.idea_runs["depth"].all_runs()) == 2

@@ -232,7 +232,7 @@ def test_the_picture_marks_the_chosen_rows_and_splits_the_width_to_scale():
 
 def test_the_table_has_an_even_look_first_and_bars_beside_the_same_rows():
     figure = head_table(
-        ["layer 1, head 1", "layer 1, head 2"],
+        ["block 1, head 1", "block 1, head 2"],
         ["itself", "a<b"],
         [[0.9, 0.1], [0.2, 0.3]],
         [0.25, 0.25],
@@ -245,19 +245,19 @@ def test_the_table_has_an_even_look_first_and_bars_beside_the_same_rows():
     assert list(bars["y"]) == [1, 2] and list(bars["x"]) == pytest.approx([0.5, -0.2])
     assert figure["layout"]["xaxis2"]["range"][0] < -0.2
     assert figure["layout"]["xaxis"]["labelalias"]["1"] == "a&lt;b"
-    assert "Without layer 1, head 1 the loss rises most, by 0.50" in alt_text(figure)
+    assert "Without block 1, head 1 the loss rises most, by 0.50" in alt_text(figure)
     go.Figure(figure)
 
 
 def test_before_training_the_table_says_when_the_bars_will_come():
-    figure = head_table(["layer 1, head 1"], ["itself"], [[0.9]], [0.5], ["itself"])
+    figure = head_table(["block 1, head 1"], ["itself"], [[0.9]], [0.5], ["itself"])
     assert not np.isfinite(figure["data"][1]["x"]).any()
     assert "after training" in [a["text"] for a in figure["layout"]["annotations"]]
     go.Figure(figure)
 
 
 def test_the_diversity_chart_draws_a_line_for_each_layer_and_nothing_for_one_head():
-    both = {"layer 1": [0.1, 0.2], "layer 2": [0.3, 0.4]}
+    both = {"block 1": [0.1, 0.2], "block 2": [0.3, 0.4]}
     figure = diversity_chart([0, 5], both, shown=5, total_steps=5)
     assert [list(np.round(t["y"], 3)) for t in figure["data"]] == [
         pytest.approx([0.1, 0.2]),
@@ -266,6 +266,6 @@ def test_the_diversity_chart_draws_a_line_for_each_layer_and_nothing_for_one_hea
     assert figure["layout"]["yaxis"]["range"] == [0, 1]
     assert figure["layout"]["shapes"][0]["x0"] == 5
     go.Figure(figure)
-    one = {"layer 1": [math.nan, math.nan]}
+    one = {"block 1": [math.nan, math.nan]}
     empty = diversity_chart([0, 5], one, shown=5, total_steps=5)
     assert not empty["data"] and "one head" in alt_text(empty)

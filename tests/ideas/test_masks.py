@@ -240,7 +240,7 @@ def test_the_ways_into_an_output_follow_visible_cells_only():
     cells = drawn(2)
     figure, found = picture(cells, n_layers=3)
     named = {trace["name"]: trace for trace in figure["data"]}
-    looks, stays = named["attention"], named["the way around"]
+    looks, stays = named["attention"], named["residual connection"]
     for k in range(0, len(looks["x"]), 3):
         assert cells[looks["x"][k + 1]][looks["x"][k]]
         assert looks["y"][k + 1] == looks["y"][k] + 1 and looks["x"][k + 2] is None

@@ -238,7 +238,7 @@ def test_the_wiring_shows_what_the_switches_say(residual, norm):
         assert attention < norms[0] < feed_forward < norms[1]
         if residual:
             assert ROWS["add"] < norms[0] and ROWS["add2"] < norms[1], "after the addition"
-    words = "with a way around" if residual else "without a way around"
+    words = "each with a residual" if residual else "without a residual"
     assert words in alt_text(figure)
 
 

@@ -219,8 +219,8 @@ def test_who_needed_the_warmup(flat, scheduled, pre, said):
     [
         (math.inf, 0.24, "saves this run"),
         (math.inf, 2.32, "does not save"),
-        (0.5, 2.32, "ruins"),
-        (0.011, 0.039, "no difference"),
+        (0.5, 2.32, "ruin it"),
+        (0.011, 0.039, "hardly any difference"),
         (1.7, 1.3, "helps"),
         (0.22, 0.53, "faster unclipped"),
     ],
@@ -231,7 +231,7 @@ def test_what_clipping_did(plain, clipped, said):
 
 @pytest.mark.parametrize(
     "two, one, said",
-    [(0.47, 0.63, "more slowly"), (2.37, 2.40, "does not mind"), (0.6, 0.3, "faster")],
+    [(0.47, 0.63, "more slowly"), (2.37, 2.40, "does not suffer"), (0.6, 0.3, "faster")],
 )
 def test_what_tying_did(two, one, said):
     assert said in measure.after_tying(two, one, BLIND)
@@ -240,10 +240,13 @@ def test_what_tying_did(two, one, said):
 @pytest.mark.parametrize(
     "losses, said",
     [
-        ({"fp32": 0.5, "bf16": 0.51, "fp16": 0.49}, "fp16 learns (0.49). The loss does not mind."),
+        (
+            {"fp32": 0.5, "bf16": 0.51, "fp16": 0.49},
+            "fp16 learns (0.49). The loss does not suffer.",
+        ),
         (
             {"fp32": 0.5, "bf16": 0.9, "fp16": math.inf},
-            "fp16 diverges. The loss minds bf16 and fp16.",
+            "fp16 diverges. The loss suffers in bf16 and fp16.",
         ),
         ({"fp32": 0.5}, "no other precision"),
     ],

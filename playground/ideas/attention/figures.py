@@ -1,4 +1,4 @@
-"""Figures of the page about the lookup: the stages of attention, its output, a dictionary."""
+"""Figures of the page about attention: its stages, its output, a dictionary by hand."""
 
 import html
 import math
@@ -18,8 +18,8 @@ CHOSEN = style.run_colour(1)  # frames the row of the query and the cell of the 
 PRINTED_COLUMNS = 8  # numbers are printed in the cells of matrices up to this width
 FEW_COLUMNS = 4  # with two digits up to this width
 MAP_END = 0.47  # share of the width that a map takes
-WIDTH = 1250  # pixels that the figures will about have
-LEAST_AREA = 0.02  # a value of no weight is drawn as large as one of this weight
+WIDTH = 1250  # pixels, roughly, of a figure on a laptop
+LEAST_AREA = 0.02  # smaller weights are drawn as large as this one
 
 
 # --- the sentence ---------------------------------------------------------------------------
@@ -87,12 +87,12 @@ def vectors_picture(
     signs: Sequence[str] = (),
     size: Sizes = style.LAPTOP,
 ) -> Figure:
-    """Matrices of one vector a word, side by side, on one scale of colours.
+    """Matrices with one row for each word, side by side, on one colour scale.
 
     Args:
         tables: title -> [word, dimension].
         marks: title -> the row to frame.
-        signs: what stands between the panels, "+" and "=".
+        signs: between the panels, "+" and "=".
     """
     gap = 0.04
     matrices = {title: np.asarray(m, dtype=np.float64) for title, m in tables.items()}
@@ -154,7 +154,7 @@ def _matrix(matrix: np.ndarray, title: str, letters: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Bars:
-    """What stands beside a map: one bar a line, from the top down; NaN is no bar."""
+    """The bars beside a map, one in each line, from the top down; NaN is no bar."""
 
     heading: str
     labels: Sequence[str]
@@ -175,9 +175,9 @@ def map_picture(
     key: int,
     size: Sizes = style.LAPTOP,
 ) -> Figure:
-    """Left every query with every key, the chosen row and cell framed; right one row as bars.
+    """Left, every query with every key, the chosen row and cell framed; right, one row as bars.
 
-    Trace 0 is the map, so a click on it is a cell. Weights have the sum of each row beside them.
+    Trace 0 is the map, so a click on it is a cell. Beside weights stands the sum of each row.
 
     Args:
         matrix: [query, key], of this stage of `STAGES`.
@@ -204,7 +204,9 @@ def map_picture(
         layout["yaxis"].pop(free)
     letters = _fitting(size.height - around["t"] - around["b"], len(words), size)
     column = MAP_END * (WIDTH - around["l"] - around["r"]) / len(words)
-    wide = int(column / (0.6 * max(map(len, words))))  # letters of words side by side
+    wide = int(
+        column / (0.6 * max(map(len, words)))
+    )  # font size with which the words fit side by side
     layout["xaxis"] |= {
         "domain": [0, MAP_END],
         "tickfont": {"size": max(9, min(letters, wide))},
@@ -239,7 +241,7 @@ def map_picture(
 
 
 def _add_bars(figure: Figure, beside: Bars, from_zero: bool, letters: int) -> None:
-    """Right of a map one row of it; weights stand on 0, scores on both sides of it."""
+    """One row of a map as bars to its right; weights start at 0, scores have both signs."""
     every = [*beside.values, *(beside.before or ())]
     reach = max((abs(v) for v in every if math.isfinite(v)), default=0.0) or 1.0
     start = MAP_END + 0.07 + max(map(len, beside.labels)) * 0.56 * letters / WIDTH
@@ -304,7 +306,7 @@ def output_picture(
     outline: Sequence[int],
     size: Sizes = style.LAPTOP,
 ) -> Figure:
-    """Left each value times its weight, and their sum z; right z among the values, seen flat.
+    """Left, each value times its weight, and their sum z; right, z among the values in 2D.
 
     Args:
         values: [key, d_head].
@@ -330,7 +332,7 @@ def output_picture(
         f"The output of the query is the sum of {count - int(gone.sum())} values times their "
         "weights: "
         + ", ".join(f"{w:.2f} {word}" for w, word, g in shown if not g)
-        + ". It lies inside the hull of the values.",
+        + ". It lies inside the convex hull of the values.",
         size,
         "output",
         margin=around,
@@ -400,7 +402,7 @@ def output_picture(
 def _values(
     flat: np.ndarray, weights: np.ndarray, words: Sequence[str], gone: np.ndarray, size: Sizes
 ) -> list[dict[str, Any]]:
-    """The values as points, of an area in proportion to the weight; hidden ones as crosses."""
+    """The values as points, their area in proportion to their weight; hidden ones as crosses."""
     areas, names = np.maximum(weights, LEAST_AREA), _shared_names(flat, words, gone)
 
     def some(which: np.ndarray, marker: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -442,7 +444,7 @@ def _values(
 
 
 def _shared_names(flat: np.ndarray, words: Sequence[str], gone: np.ndarray) -> list[str]:
-    """One label for each point; those on one spot share the first one's, the others have none."""
+    """One label for each point; points on the same spot share the label of the first."""
     near = 1e-6 * max(float(np.ptp(flat, axis=0).max()), 1e-12)
     names = [""] * len(words)
     for i, word in enumerate(words):
@@ -477,7 +479,7 @@ def dictionary_picture(
     mean: float,
     size: Sizes = style.LAPTOP,
 ) -> Figure:
-    """Left the keys and the query as arrows, in the middle the weights, right what comes out.
+    """Left, keys and query as arrows; in the middle, the weights; right, the result.
 
     A key, its weight and its value have one colour.
 
@@ -485,8 +487,8 @@ def dictionary_picture(
         angles: of the keys, which have length 1, in degrees.
         angle, length: of the query; one longer than the picture is cut off and says so.
     """
-    size, even, places = size, 1 / len(names), range(len(names))
-    colours = [style.run_colour(i) for i in places]
+    uniform, rows = 1 / len(names), range(len(names))
+    colours = [style.run_colour(i) for i in rows]
     figure = panels.new_figure(
         f"A query at {angle:g}° of length {length:g}. Weights: "
         + ", ".join(f"{name} {w:.2f}" for name, w in zip(names, weights, strict=True))
@@ -508,7 +510,7 @@ def dictionary_picture(
         ),
         [
             panels.bars(
-                places,
+                rows,
                 style.finite(weights),
                 colours,
                 name="weights",
@@ -558,8 +560,8 @@ def dictionary_picture(
     width = size.line * (2.5 if drawn > 0.6 else 1)
     layout["annotations"] += _arrow(angle, drawn, style.TEXT, "<b>query</b>", size, width)
     for degrees, colour, name in zip(angles, colours, names, strict=True):
-        apart = (degrees - angle + 180) % 360 - 180
-        aside = math.copysign(18, apart) if abs(apart) < 18 and drawn > 0.8 else 0
+        turn = (degrees - angle + 180) % 360 - 180
+        aside = math.copysign(18, turn) if abs(turn) < 18 and drawn > 0.8 else 0
         text = f"<b>{style.escape(name)}</b>"
         layout["annotations"] += _arrow(degrees, 1.0, colour, text, size, size.line + 1, aside)
     tag = f"length of the query {length:g}" + (", drawn shorter" if drawn < length else "")
@@ -569,7 +571,7 @@ def dictionary_picture(
     )
     dashed = {"color": style.MUTED, "width": size.thin, "dash": "longdash"}
     for panel, level, text, side in (
-        (1, even, "even", "bottom"),
+        (1, uniform, "uniform", "bottom"),
         (2, mean, f"mean {mean:.2f}", "bottom" if result <= mean else "top"),
     ):
         across = panels.at(panel) | {"xref": f"{panels.at(panel)['xref']} domain"}
@@ -624,7 +626,7 @@ def found_picture(
     value: int,
     size: Sizes = style.LAPTOP,
 ) -> Figure:
-    """Attention of trained models on one question: the row that asks, and the value to be found.
+    """Attention of trained models on one example: the row that asks, and the value to find.
 
     Args:
         maps: [query, key] each.
@@ -658,13 +660,13 @@ def _signed_colours(limit: float, size: Sizes, **bar: Any) -> dict[str, Any]:
 
 
 def _around(labels: Sequence[str], rows: float, size: Sizes) -> tuple[dict[str, int], int]:
-    """Margins of a figure with these labels on its left, and the size of the letters there."""
+    """Margins of a figure with these labels on its left, and the font size there."""
     made = style.margin(_label_room(labels, size), 12, 2 * size.font + 4, 2 * size.small + 50)
     return made, _fitting(size.height - made["t"] - made["b"], rows, size)
 
 
 def _fitting(room: float, lines: float, size: Sizes) -> int:
-    """Pixels of letters, so that this many lines fit into the room."""
+    """Font size in pixels with which this many lines fit into the room."""
     return max(7, int(min(size.font, 0.8 * room / lines)))
 
 
@@ -674,6 +676,6 @@ def _label_room(labels: Sequence[str], size: Sizes) -> int:
 
 
 def _framed(left: float, right: float, row: float, width: float, panel: int = 0) -> dict[str, Any]:
-    """A frame around what is chosen in a row."""
+    """A frame around the chosen cells of a row."""
     ink = {"color": CHOSEN, "width": width}
     return panels.rectangle(left, right, row - 0.5, row + 0.5, ink, **panels.at(panel))

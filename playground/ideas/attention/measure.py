@@ -1,4 +1,4 @@
-"""A lookup that is learnt: every number on the way of one query through an untrained attention."""
+"""Every number on the way of one query through an untrained attention, and a lookup by hand."""
 
 import math
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from core.tasks import Recall
 from core.trace import Recorder
 
 FEWEST_WORDS, MOST_WORDS, LONGEST_WORD = 2, 12, 14  # words, words, characters
-ROUNDING = 1e-5  # of the largest number about: what float32 may be out by
+ROUNDING = 1e-5  # relative error of float32, roughly
 
 
 # --- one query through a model --------------------------------------------------------------
@@ -31,7 +31,7 @@ class Look:
 
     words: tuple[str, ...]
     token: np.ndarray  # [word, d_model]: each word's own vector, as it goes in
-    place: np.ndarray  # [word, d_model]: what its position adds
+    position: np.ndarray  # [word, d_model]: what its position adds
     x: np.ndarray  # [word, d_model]: their sum, which attention reads
     q: np.ndarray  # [heads, word, d_head]
     k: np.ndarray  # [heads, word, d_head]
@@ -50,10 +50,10 @@ class Look:
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """The words of a text: what stands between spaces, in lower case.
+    """The words of a text, in lower case; spaces separate them.
 
     Raises:
-        ValueError: too few or too many words, or one too long; the message says the rule.
+        ValueError: too few or too many words, or one too long; the message gives the rule.
     """
     words = tuple(text.lower().split())
     if not FEWEST_WORDS <= len(words) <= MOST_WORDS:
@@ -112,7 +112,7 @@ def look(
     return Look(
         words,
         token=_numbers(token),
-        place=_numbers(seen["embed"] - token),
+        position=_numbers(seen["embed"] - token),
         x=_numbers(seen["embed"]),
         hidden=_numbers(~read_mask(seen["masked"]))[0],
         scale=SCALES[config.scale](config),
@@ -127,14 +127,14 @@ def _numbers(tensor: Tensor) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Cell:
-    """How one query meets one key: the whole arithmetic of a weight, in float64."""
+    """How one query is compared with one key: the whole arithmetic of a weight, in float64."""
 
     products: np.ndarray  # [d_head]: q_i·k_i
     score: float
     scaled: float
     hidden: bool
-    power: float  # e to the scaled score; 0 where the mask hides it
-    total: float  # the same, summed up over all keys that the query sees
+    power: float  # e to the power of the scaled score; 0 where the mask hides it
+    total: float  # the sum of these powers over all keys that the query sees
     weight: float
 
 
@@ -190,8 +190,8 @@ def largest(products: np.ndarray, most: int) -> list[int]:
     return sorted(np.argsort(-np.abs(products), kind="stable")[:most].tolist())
 
 
-def twins(words: Sequence[str]) -> tuple[int, int] | None:
-    """The first two places of a word that occurs twice."""
+def repeated_word(words: Sequence[str]) -> tuple[int, int] | None:
+    """The first two positions of a word that occurs twice."""
     for i, word in enumerate(words):
         if word in words[:i]:
             return words.index(word), i
@@ -203,10 +203,10 @@ def twins(words: Sequence[str]) -> tuple[int, int] | None:
 
 @dataclass(frozen=True)
 class Blend:
-    """The output of one query among the values it is made of."""
+    """The output of one query among the values that it is a mean of."""
 
-    points: np.ndarray  # [key, 2]: the values, seen from the side where they differ most
-    z: np.ndarray  # [2]: the output, seen from there
+    points: np.ndarray  # [key, 2]: the values, projected to where they differ most
+    z: np.ndarray  # [2]: the output, in the same projection
     axes: tuple[str, str]
     outline: list[int]  # corners of the convex hull of the visible values, in order
     inside: int  # dimensions in which z is between the smallest and the largest visible value
@@ -281,7 +281,7 @@ def _turn(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> float:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a dictionary gives when it is asked by softmax."""
+    """What a dictionary returns when it is looked up by softmax."""
 
     scores: list[float]  # q·k/√2, one for each key
     weights: list[float]
@@ -294,7 +294,7 @@ class Answer:
 def ask(
     angles: tuple[float, ...], values: tuple[float, ...], angle: float, length: float
 ) -> Answer:
-    """Look a query up among keys of length 1, by the attention of the model.
+    """Look a query up among keys of length 1, with the attention of the core.
 
     Args:
         angles: of the keys, in degrees.
@@ -323,29 +323,29 @@ def _arrow(degrees: float) -> Tensor:
 
 def between(one: float, other: float) -> float:
     """The angle halfway between two, the short way round, 0 to 360."""
-    apart = (other - one + 180) % 360 - 180
-    return (one + apart / 2) % 360
+    turn = (other - one + 180) % 360 - 180
+    return (one + turn / 2) % 360
 
 
 # --- a lookup that is learnt ----------------------------------------------------------------
 
 
 def asked(tokens: Sequence[str]) -> int:
-    """The place of the value that a question of the recall task asks for: `a3b7→b` gives 3."""
+    """The position of the value that a question of the recall task asks for: `a3b7→b` gives 3."""
     return 2 * list(tokens[:-2:2]).index(tokens[-1]) + 1
 
 
-def tie(weights: np.ndarray) -> float:
-    """Mean weight of a recall question's values for the letter before them; of [query, key]."""
+def link(weights: np.ndarray) -> float:
+    """Mean weight that a recall question's values give the letter before them; of [query, key]."""
     values = range(1, len(weights) - 2, 2)
     return float(np.mean([weights[i, i - 1] for i in values]))
 
 
 def loss_of_a_guess(task: Recall) -> float:
-    """The least loss of a model that knows a row's values, but not which belongs to which key.
+    """The lowest loss of a model that knows the values, but not which belongs to which key.
 
-    The value asked for is among the n of a row B + 1 times, where B of the other n - 1 happen to
-    be equal to it: -ln((B + 1)/n), in the mean over B.
+    The value asked for occurs B + 1 times among the n values, where B of the other n - 1 happen to
+    be equal to it: -ln((B + 1)/n), averaged over B.
     """
     others, chance = task.length - 1, 1 / task.symbols
     return sum(

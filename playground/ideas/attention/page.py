@@ -1,4 +1,4 @@
-"""The lookup: a query followed through attention, a dictionary by hand, one that is learnt."""
+"""Attention as a lookup: follow one query, try a small dictionary by hand, train one."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ SENTENCES = {
     "twelve": "one word looks at all the others and takes what it needs",
 }
 SEEDS = 20
-PLACES = range(1, measure.MOST_WORDS + 1)
+POSITIONS = range(1, measure.MOST_WORDS + 1)
 MOST_PRODUCTS, MOST_TERMS = 8, 4  # in the picture, in the formula
 PRICES = {"tea": 2, "bread": 5, "rice": 9, "cheese": 12}
 KEYS = (30, 90, 180, 270)  # degrees
@@ -53,12 +53,12 @@ MODE = Knob(
     "In the attention of a model, or in a small dictionary whose keys you set yourself.",
 )
 WIDTH = Knob(
-    "lookup_d_model", "d_model", (4, 8, 16, 32, 64), 8, "How many numbers stand for one word."
+    "lookup_d_model", "d_model", (4, 8, 16, 32, 64), 8, "How many numbers represent one word."
 )
 HEADS = Knob(
     "lookup_heads", "Heads", (1, 2, 4, 8), 2, "Each has d_k = d_model / heads columns of its own."
 )
-HEAD = Knob("lookup_head", "Shown head", tuple(range(1, 9)), 1, "Which head the pictures are of.")
+HEAD = Knob("lookup_head", "Shown head", tuple(range(1, 9)), 1, "Which head the pictures show.")
 SCALED = Knob(
     "lookup_scale",
     "÷ √d_k",
@@ -67,25 +67,25 @@ SCALED = Knob(
     "Divide the scores by √d_k, or leave them as they are.",
 )
 CAUSAL = Knob(
-    "lookup_causal", "Causal mask", (False, True), False, "Hide from each word what comes after it."
+    "lookup_causal", "Causal mask", (False, True), False, "Hide from each word the words after it."
 )
 PLACED = Knob(
     "lookup_positions", "Positions", (False, True), True, "Add sinusoidal positions to the words."
 )
-NUMBERS = Knob("lookup_seed", "Seed", tuple(range(SEEDS)), 0, "The seed of the initial numbers.")
+NUMBERS = Knob("lookup_seed", "Seed", tuple(range(SEEDS)), 0, "The seed of the initial weights.")
 ANGLE = Knob(
     "lookup_angle",
     "Query: angle",
     tuple(range(0, 360, 15)),
     60,
-    "Which way the query points, in degrees.",
+    "The direction of the query, in degrees.",
 )
 LENGTH = Knob(
     "lookup_length",
     "Query: length",
     LENGTHS,
     4,
-    "How sharply it asks: the scores grow with it.",
+    "The longer the query, the larger the scores and the sharper the answer.",
     "{:g}".format,
 )
 COUNT = Knob("lookup_entries", "Entries", (3, 4), 4, "How many keys the dictionary has.")
@@ -95,36 +95,36 @@ COUNT = Knob("lookup_entries", "Entries", (3, 4), 4, "How many keys the dictiona
 
 
 def sentence() -> tuple[str, ...]:
-    """The words: the visitor's own where they can be used, else a prepared sentence."""
+    """The words: the visitor's text where it can be used, else a prepared sentence."""
     chosen = SENTENCE.draw(width=330)
-    own = st.text_input(
-        "Or your own words",
+    typed = st.text_input(
+        "Or your text",
         key="lookup_words",
         bind="query-params",
-        on_change=keep_places,
+        on_change=keep_positions,
         placeholder=f"{measure.FEWEST_WORDS} to {measure.MOST_WORDS} words",
-        help="Spaces part the words; upper and lower case are the same. "
-        "Empty: the prepared sentence.",
+        help="Words are separated by spaces; upper and lower case are the same. "
+        "Leave it empty for the prepared sentence.",
     )
     words = measure.words_of(SENTENCES[chosen])
-    if own.strip():
+    if typed.strip():
         try:
-            words = measure.words_of(own)
+            words = measure.words_of(typed)
         except ValueError as error:
             st.session_state["lookup problem"] = f"{error}. The prepared sentence is used."
     return words
 
 
-def keep_places() -> None:
-    """Another sentence calls its places otherwise: choose the same ones again, under new names."""
+def keep_positions() -> None:
+    """In another sentence the positions have other names: keep the same ones chosen."""
     for key in ("lookup_query", "lookup_key"):
         if key in st.session_state:
             st.session_state[key] = int(str(st.session_state[key]).split()[0])
 
 
-def forget_own_words() -> None:
+def clear_typed_words() -> None:
     st.session_state.lookup_words = ""
-    keep_places()
+    keep_positions()
 
 
 SENTENCE = Knob(
@@ -133,7 +133,7 @@ SENTENCE = Knob(
     tuple(SENTENCES),
     "mat",
     "Prepared sentences; their words are the tokens here.",
-    on_change=forget_own_words,
+    on_change=clear_typed_words,
 )
 
 
@@ -143,18 +143,18 @@ QUERY = ("lookup_query", "Query: who looks", 6, f"The word whose output is compu
 KEY = ("lookup_key", "Key: what is looked at", 2, f"The word whose arithmetic is shown. {CLICK}")
 
 
-def place(key: str, title: str, default: int, help: str, words: Sequence[str]) -> int:
-    """Choose one of the words; counted from 0."""
+def choose_word(key: str, title: str, default: int, help: str, words: Sequence[str]) -> int:
+    """Choose one of the words; returns its position, counted from 0."""
 
     def show(i: int) -> str:
         return f"{i} {plain(words[i - 1])}" if 1 <= i <= len(words) else str(i)
 
-    knob = Knob(key, title, tuple(PLACES), default, help, show, most=measure.MOST_WORDS)
-    return knob.draw(PLACES[: len(words)]) - 1
+    knob = Knob(key, title, tuple(POSITIONS), default, help, show, most=measure.MOST_WORDS)
+    return knob.draw(POSITIONS[: len(words)]) - 1
 
 
 def plain(word: str) -> str:
-    """A word that a widget's label shows as it is, its signs of Markdown included."""
+    """A word as a widget's label shows it literally: Markdown's characters are escaped."""
     return re.sub(r"[\\`*_\[\]$~:<]", r"\\\g<0>", word)
 
 
@@ -169,7 +169,7 @@ def choose_cell(click: Click) -> None:
         st.session_state.lookup_key = round(click.x) + 1
 
 
-def new_numbers() -> None:
+def new_weights() -> None:
     st.session_state.lookup_seed = (st.session_state.get("lookup_seed", 0) + 1) % SEEDS
 
 
@@ -177,7 +177,7 @@ def new_numbers() -> None:
 
 
 def short(value: float) -> str:
-    """Two digits after the point, and a minus as long as a plus."""
+    """Two decimals, with a real minus sign."""
     return f"{value:.2f}".replace("-", "−")
 
 
@@ -189,7 +189,7 @@ def number(value: float) -> str:
 
 
 def sum_of(terms: np.ndarray) -> str:
-    """A sum in TeX: the largest terms, and the others in one."""
+    """A sum in TeX: the largest terms, and all others as one number."""
     shown = measure.largest(terms, MOST_TERMS)
     written = [f"{terms[i]:.2f}" for i in shown]
     if others := len(terms) - len(shown):
@@ -205,16 +205,16 @@ Shown = tuple[str, Figure]  # a stage in one or two sentences with the numbers o
 
 def embedded(one: Meeting) -> Shown:
     found, width = one.found, one.found.x.shape[1]
-    where = "plus one that says" if found.place.any() else "and nothing that says"
+    where = "plus one for its position" if found.position.any() else "and nothing for its position"
     panels = {
         f"its own vector (× √{width})": found.token,
-        "its position": found.place,
+        "its position": found.position,
         "x": found.x,
     }
     marks = dict.fromkeys(panels, one.query)
     return (
-        f"“{one.asks}” becomes {width} numbers: its own vector, the same wherever the word stands, "
-        f"{where} where it stands.",
+        f"“{one.asks}” becomes {width} numbers: its own vector, the same at every position, "
+        f"{where}.",
         vectors_picture(panels, found.words, marks=marks, signs="+=", size=common.tall(345, 560)),
     )
 
@@ -224,8 +224,8 @@ def vectors(one: Meeting) -> Shown:
     panels = {f"{name} = x·W_{name}": getattr(found, name)[head] for name in "qkv"}
     marks = dict(zip(panels, (query, key, key), strict=True))
     return (
-        f"Three matrices make three vectors of {found.d_head} numbers from each x: the query asks, "
-        "the key is compared with it, the value is handed over.",
+        f"Three matrices turn each x into three vectors of {found.d_head} numbers: the query asks, "
+        "the key is compared with it, the value is passed on.",
         vectors_picture(panels, found.words, marks=marks, size=common.tall(345, 560)),
     )
 
@@ -271,12 +271,12 @@ def scaled(one: Meeting) -> Shown:
     before, after = (stage[one.head, one.query] for stage in (found.scores, found.scaled))
     texts = [f"{short(b)} → {short(a)}" for b, a in zip(before, after, strict=True)]
     heading = f"each score of “{one.asks}” × {found.scale:.3g}"
-    reach = f"the scores of “{one.asks}” reach over {np.ptp(after):.2f}"
+    reach = f"the scores of “{one.asks}” span {np.ptp(after):.2f}"
     return (
         f"Nothing is divided here: {reach}."
         if found.scale == 1
         else f"Divided by √d_k = √{found.d_head}, {reach} instead of {np.ptp(before):.2f}. "
-        "Their order stays.",
+        "Their order stays the same.",
         on_map(
             one,
             "scaled",
@@ -310,11 +310,12 @@ def softmax(one: Meeting) -> Shown:
     texts = ["0" if c.hidden else f"{c.weight:.3f}" for c in cells]
     values = np.where(one.seen, weights, np.nan).tolist()
     heading = f"each divided by their sum, {number(cells[one.key].total)}"
-    even = f", where an even look would give {1 / seen:.0%}"
+    uniform = f", where uniform attention would give {1 / seen:.0%}"
     best = int(weights.argmax())
     return (
         f"“{one.asks}” gives {weights[best]:.0%} of its weight to “{words[best]}”"
-        f"{even if seen > 1 else ': it sees no other key'}. The row sums to {weights.sum():.3f}.",
+        f"{uniform if seen > 1 else ': it sees no other key'}. "
+        f"The row sums to {weights.sum():.3f}.",
         on_map(one, "weights", Bars(heading, labels, values, texts, one.key)),
     )
 
@@ -335,8 +336,8 @@ def weighted_sum(one: Meeting) -> Shown:
         size=common.tall(345, 560),
     )
     return (
-        f"z is a weighted mean of {common.counted(int(one.seen.sum()), 'value')}, so it lies in "
-        "their hull from whichever side one looks. Measured: between the smallest and the largest "
+        f"z is a weighted mean of {common.counted(int(one.seen.sum()), 'value')}, so it lies "
+        "inside their convex hull. Measured: it is between the smallest and the largest "
         f"of them in {blend.inside} of {common.counted(found.d_head, 'dimension')}.",
         figure,
     )
@@ -374,14 +375,14 @@ def in_a_model(words: Sequence[str]) -> None:
         switches = [knob.draw() for knob in (SCALED, CAUSAL, PLACED)]
         seed = NUMBERS.draw(width=150)
         st.button(
-            "New numbers",
+            "New weights",
             key="lookup_new",
             icon=":material/casino:",
-            on_click=new_numbers,
+            on_click=new_weights,
             help="Initialise the model from the next seed.",
         )
     with common.row():
-        query, key = (place(*about, words) for about in (QUERY, KEY))
+        query, key = (choose_word(*about, words) for about in (QUERY, KEY))
     with st.container(horizontal=True, vertical_alignment="center"):
         stage = STAGE.draw(label_visibility="collapsed")
         names = list(STAGES)
@@ -436,23 +437,22 @@ def arithmetic(one: Meeting) -> None:
 
 
 def remarks(one: Meeting) -> None:
-    """What is easily misread, and what a repeated word shows."""
+    """What is easily misunderstood, and what a repeated word shows."""
     found = one.found
     st.caption(
         "The model is untrained: who looks at whom is chance here, and a word is only a name for "
-        "its random vector, so other words in their places give the same numbers. The arithmetic "
-        "is that of every transformer."
+        "its random vector, so other words at the same positions give the same numbers. The "
+        "arithmetic is that of every transformer."
     )
-    if (twins := measure.twins(found.words)) is None:
+    if (repeated := measure.repeated_word(found.words)) is None:
         return
-    first, second = twins
-    same = (
-        f"“{found.words[first]}” stands at {first + 1} and {second + 1}, with one and the same "
-        "vector"
-    )
-    apart = np.abs(found.k[one.head, first] - found.k[one.head, second]).max()
-    if apart > measure.ROUNDING:
-        st.caption(f"{same}. Only the positions make its two keys differ, by up to {apart:.2f}.")
+    first, second = repeated
+    same = f"“{found.words[first]}” stands at {first + 1} and {second + 1}, with the same vector"
+    difference = np.abs(found.k[one.head, first] - found.k[one.head, second]).max()
+    if difference > measure.ROUNDING:
+        st.caption(
+            f"{same}. Only the positions make its two keys differ, by up to {difference:.2f}."
+        )
         return
     weight = (
         f"; every query that sees both gives them the same weight, here {one.weights[first]:.3f}"
@@ -479,7 +479,7 @@ def by_hand() -> None:
                 f"Key of {name}",
                 tuple(range(0, 360, 30)),
                 KEYS[i],
-                f"Which way the key of {name} points, in degrees.",
+                f"The direction of the key of {name}, in degrees.",
             ).draw(width=230)
             for i, name in enumerate(names)
         )
@@ -493,7 +493,7 @@ def by_hand() -> None:
                 f"A long query between the keys of {names[0]} and {names[1]}.",
                 (measure.between(*angles[:2]), 16),
             ),
-            ("No match", "A query too short to fit any key.", (angle, 0.25)),
+            ("No match", "A query too short to match any key.", (angle, 0.25)),
         ):
             st.button(
                 label,
@@ -524,11 +524,11 @@ def by_hand() -> None:
         r"z = \mathrm{softmax}\left(\frac{q\,k^\top}{\sqrt{2}}\right) v",
         rf"= {products} = {answer.result:.2f}",
     )
-    fits = ", ".join(
+    scores = ", ".join(
         f"{name} {short(score)}" for name, score in zip(names, answer.scores, strict=True)
     )
     st.caption(
-        f"Scores, divided by √2: {fits}. A dictionary of Python answers with one value or says "
+        f"Scores, divided by √2: {scores}. A dictionary of Python answers with one value or says "
         "that the key is missing. Softmax never says “not found”: with no match at all it returns "
         f"the mean of all values, here {answer.mean:.2f}."
     )
@@ -539,20 +539,22 @@ def answered(answer: measure.Answer, names: Sequence[str]) -> str:
     """What the dictionary did, in one sentence."""
     order = sorted(range(len(names)), key=lambda i: -answer.weights[i])
     first, second = order[:2]
-    top, even = answer.weights[first], 1 / len(names)
+    top, uniform = answer.weights[first], 1 / len(names)
     result = f"The answer is {answer.result:.2f}"
-    if top < 1.4 * even:
+    if top < 1.4 * uniform:
         return (
             f"{result}, the mean of all values {answer.mean:.2f}: no key stands out (the best gets "
-            f"{top:.0%}, an even look is {even:.0%}), yet an answer comes."
+            f"{top:.0%}, uniform attention gives {uniform:.0%}), yet there is an answer."
         )
     if answer.scores[first] <= 0:
         return (
-            f"{result}: no key fits, all scores are 0 or below, yet {names[first]} gets {top:.0%} "
-            "of the weight for being the least bad."
+            f"{result}: no key matches, all scores are 0 or below, yet {names[first]} gets "
+            f"{top:.0%} of the weight as the least bad match."
         )
     if top > 0.9:
-        return f"{result}: {names[first]} gets {top:.1%} of the weight, nearly as in a dictionary."
+        return (
+            f"{result}: {names[first]} gets {top:.1%} of the weight, almost like in a dictionary."
+        )
     return (
         f"{result}: a blend, mostly of {names[first]} ({top:.0%}) and {names[second]} "
         f"({answer.weights[second]:.0%})."
@@ -563,7 +565,7 @@ def answered(answer: measure.Answer, names: Sequence[str]) -> str:
 
 
 def found_keys(series: tuple[Series, ...]) -> None:
-    """The attention of each run on the task's question, and whether the query has found its key."""
+    """Each run's attention on the task's example, and whether the query has found its key."""
     maps, titles, notes = [], [], []
     for line, label in zip(series, LEARNT, strict=False):
         view = line.views[0]
@@ -593,14 +595,14 @@ def learnt(frame: Frame) -> str:
     others = ", ".join(f"“{tokens[i]}” {row[i]:.0%}" for i in range(1, len(tokens) - 2, 2))
     said = (
         f"asked for “{tokens[-1]}”, its last block gives “{tokens[at]}” {row[at]:.0%} of the "
-        f"weight (the values in the row: {others}); it answers “{answer.tokens[0]}” with "
+        f"weight (all values: {others}); it answers “{answer.tokens[0]}” with "
         f"probability {answer.probabilities[0]:.2f}, "
         f"{f'{RIGHT_MARK} right' if answer.right else f'{WRONG_MARK} wrong'}."
     )
     if first is not last:
         said += (
             " In its first block each value looks at the letter before it with "
-            f"{measure.tie(first.stages['weights'][0]):.0%} of its weight, on average."
+            f"{measure.link(first.stages['weights'][0]):.0%} of its weight, on average."
         )
     return said
 
@@ -627,11 +629,11 @@ base = Spec(ModelConfig.for_task(task, n_heads=1), task, TrainConfig(steps=400))
 common.training(
     "lookup",
     "A lookup that is learnt: pairs of a letter and a value, then one letter; answer with its "
-    "value. Letter and value are two tokens, so one block has to tie them together before another "
-    "can look the value up. Does one block do? A guess among the four values of the row loses "
+    "value. Letter and value are two tokens, so one block has to link them before another can "
+    "look the value up. Is one block enough? Guessing among the four values shown has a loss of "
     f"{measure.loss_of_a_guess(task):.2f} at best.",
     make_setup(base, [(("n_layers", 1),)]),
     LEARNT,
     after=found_keys,
 )
-common.onwards("lookup")
+common.prev_next("lookup")

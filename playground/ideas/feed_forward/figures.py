@@ -1,4 +1,4 @@
-"""Figures of the page about the feed-forward: what parts cost, who moves whom, the activation."""
+"""Figures of the page about the feed-forward: costs of parts, influence, the activation."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,22 +11,22 @@ from playground.figures.attention import attention_maps
 from playground.figures.style import PART_COLOURS, PART_NAMES, Figure, Sizes, short_count
 
 ACTIVATION_COLOURS = (style.run_colour(3), style.run_colour(6))
-ROOM = 1.5  # how much further than the longest bar the axis goes, for the numbers beside it
-ROOM_FOR_NAME = 0.1  # an area this high has its name in it
+ROOM = 1.5  # the axis is this many times as long as the longest bar, for the numbers beside it
+ROOM_FOR_NAME = 0.1  # areas higher than this have their name in them
 SHADE = 0.5  # opacity of the areas: names in them are readable on light and on dark
-LOW = 0.4  # a name stands below the middle of its area, out of the way of the 50% line
+LOW = 0.4  # a name is written below the middle of its area, out of the way of the 50% line
 BINS = 60
 
 
 def share_text(share: float) -> str:
-    """A share in per cent, such that a small one is not called nothing."""
+    """A share in per cent; a small one does not become 0."""
     return "0" if share == 0 else "< 1%" if share < 0.005 else f"{share:.0%}"
 
 
 def cost_picture(
     parameters: Mapping[str, int], flops: Mapping[str, int], *, size: Sizes = style.LAPTOP
 ) -> Figure:
-    """One row for each part: to the left its share of the parameters, to the right of the work.
+    """One row for each part: left, its share of the parameters; right, of the operations.
 
     Args:
         parameters, flops: part -> count; the same parts, from input to output.
@@ -105,7 +105,7 @@ def length_picture(
 
     Args:
         lengths: along the (logarithmic) axis.
-        shares: part -> its share at each length; the products first, as their edge is the point.
+        shares: part -> its share at each length; the products first, so their edge is their share.
         length: the one to mark.
         crossing: the length at which the products are half of all, by the formula.
         counted: the share of the products at `length`, as counted.
@@ -191,18 +191,18 @@ def _see_through(colour: str) -> str:
 
 
 def influence_maps(maps: Mapping[str, ArrayLike], *, size: Sizes = style.AS_NEEDED) -> Figure:
-    """Who moves when one token changes: one map for each sub-layer, hatched where nothing moves.
+    """Which outputs move when one token changes, a map for each sub-layer; hatched where none does.
 
     Args:
         maps: name -> [output, token], how far each output moves; drawn as a share of the largest.
     """
     values = np.array([np.asarray(m, dtype=np.float64) for m in maps.values()])
     largest = values.max(axis=(1, 2), keepdims=True)
-    places = [str(i + 1) for i in range(values.shape[2])]
+    positions = [str(i + 1) for i in range(values.shape[2])]
     figure = attention_maps(
         values / np.where(largest > 0, largest, 1),
-        places,
-        places,
+        positions,
+        positions,
         hidden=values == 0,
         titles=list(maps),
         columns=len(maps),
@@ -210,7 +210,9 @@ def influence_maps(maps: Mapping[str, ArrayLike], *, size: Sizes = style.AS_NEED
     )
     layout = figure["layout"]
     layout["uirevision"] = f"influence {values.shape}"
-    layout["coloraxis"]["colorbar"]["title"]["text"] = "how far the output moves, of the furthest"
+    layout["coloraxis"]["colorbar"]["title"]["text"] = (
+        "how far the output moves, relative to the largest"
+    )
     titles = {"xaxis": "changed token", "yaxis": "output"}
     for name, part in layout.items():
         if name[:5] in titles and "title" in part:
@@ -236,7 +238,7 @@ def activation_picture(
     *,
     size: Sizes = style.LAPTOP,
 ) -> Figure:
-    """Left the activations as functions, right what a real model has behind them.
+    """Left, the activations as functions; right, the hidden activations of a real model.
 
     Args:
         x: where the curves are evaluated.

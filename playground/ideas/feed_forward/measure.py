@@ -1,4 +1,4 @@
-"""Feed-forward and the block: what each part costs, and what happens at each position alone."""
+"""Feed-forward and the block: what each part costs, and what it does at each position."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ from core.tasks import TASKS
 from core.trace import Recorder
 
 LENGTHS = tuple(2**i for i in range(4, 14))
-FINE = tuple(round(2 ** (i / 4)) for i in range(16, 53))  # the same, closer together
-ROWS = 8  # examples whose hidden activations are looked at
+FINE = tuple(round(2 ** (i / 4)) for i in range(16, 53))  # the same range, in finer steps
+ROWS = 8  # examples whose hidden activations are measured
 
 # --- what it costs --------------------------------------------------------------------------
 
@@ -50,9 +50,9 @@ def model_config(width: int, factor: int, layers: int, vocabulary: int, length: 
 def costs(config: ModelConfig, length: int) -> dict[str, Cost]:
     """Parameters and floating-point operations by part, for one sequence of `length` tokens.
 
-    A product of an m×k and a k×n matrix counts 2·m·k·n. Counted are the matrix products; norms,
-    softmax, activations and the look-up of the embeddings are not. The products q·k and weights·v
-    count whole, hidden cells included: that is how they are computed.
+    A product of an m×k and a k×n matrix counts 2·m·k·n. Only matrix products are counted; norms,
+    softmax, activations and the lookup of the embeddings are not. The products q·k and weights·v
+    count in full, hidden cells included: that is how they are computed.
     """
     parameters = config.parameters_by_part()
     d, hidden, layers = config.d_model, config.d_hidden, config.n_layers
@@ -86,7 +86,7 @@ def crossing(config: ModelConfig) -> float:
 def counted(config: ModelConfig, length: int) -> dict[str, int]:
     """The same operations, counted by PyTorch while the real model runs.
 
-    The model stands on the meta device, which knows shapes only, so any size is quick. One block
+    The model is on the meta device, which knows shapes only, so any size is quick. One block
     runs, and counts for all of them: they have the same shapes.
     """
     one = ModelConfig(**config.to_dict() | {"n_layers": 1})
@@ -168,9 +168,9 @@ def _mixing(
 ) -> Mixing:
     usual = f(x)
     columns = []
-    for place in range(x.shape[1]):
+    for i in range(x.shape[1]):
         changed = x.clone()
-        changed[:, place] = other[:, place]
+        changed[:, i] = other[:, i]
         columns.append((f(changed) - usual)[0].norm(dim=-1))
     permuted = (f(x[:, order]) - usual[:, order]).abs().max().item()
     return Mixing(torch.stack(columns, dim=1).numpy(), permuted)
@@ -187,7 +187,7 @@ class Hidden:
     zero: float  # share that is exactly 0
     negative: float  # share below 0
     least: float
-    dead: float  # share of the units that are above 0 for no token at all
+    dead: float  # share of the units that are not above 0 for any token
 
 
 @lru_cache(maxsize=16)

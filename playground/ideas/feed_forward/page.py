@@ -1,4 +1,4 @@
-"""Feed-forward and the block: where the parameters and the work are, and what it is good for."""
+"""Feed-forward and the block: where the parameters and the work are, and what it is for."""
 
 import numpy as np
 import streamlit as st
@@ -23,10 +23,10 @@ from playground.runs.view import Status, View
 from playground.ui.components import live_plot
 from playground.ui.knob import Knob
 
-ALIKE = 0.03  # a difference in accuracy that is none
-ROUNDING = 1e-4  # a difference between two outputs that is none
+SIMILAR = 0.03  # a difference in accuracy that does not count
+ROUNDING = 1e-4  # a difference between two outputs that is only rounding
 CURVE = np.linspace(-4, 4, 161)
-# Sizes, as one would set the five knobs by hand.
+# What the buttons set the five knobs to.
 PRESETS = {
     "Playground": (64, 4, 2, 32, 12),
     "GPT-2": (768, 4, 12, 1024, 50_257),
@@ -34,7 +34,7 @@ PRESETS = {
 }
 LEARNT = {
     "add": ("Two digits in base 16 and their sum, one block", dict(symbols=16, length=1), 600),
-    "sort": ("Ten symbols, put in order, one block", {}, 300),
+    "sort": ("Ten symbols, sorted, one block", {}, 300),
     "reverse": ("Ten symbols, backwards, one block", {}, 300),
 }
 
@@ -66,27 +66,27 @@ VOCABULARY = Knob(
     "How many different tokens there are; 50,257 in GPT-2.",
 )
 KNOBS = (WIDTH, FACTOR, LAYERS, LENGTH, VOCABULARY)
-TOKENS = Knob("block_tokens", "Tokens", (4, 6, 8, 12, 16), 8, "How many tokens stand in the row.")
+TOKENS = Knob("block_tokens", "Tokens", (4, 6, 8, 12, 16), 8, "How many tokens there are.")
 ORDER = Knob(
     "block_order",
     "Another order",
     tuple(measure.ORDERS),
     "reversed",
-    "How the tokens are put into another order.",
+    "How the tokens are reordered.",
 )
 INIT = Knob(
     "block_init",
     "Initialisation",
     tuple(INITS),
     "xavier",
-    "The numbers that the weights start from.",
+    "How large the initial weights are.",
 )
 TASK = Knob(
     "block_task",
     "Task",
     tuple(LEARNT),
     "add",
-    "What is to be learnt: the feed-forward is not worth the same everywhere.",
+    "What is learnt: the feed-forward does not help equally on every task.",
 )
 
 
@@ -110,7 +110,7 @@ def about_costs(parameters: dict[str, int], flops: dict[str, int]) -> str:
 
 
 def show_order(found: dict[str, measure.Mixing], n: int) -> None:
-    """What another order and a changed token do, in a table of measurements."""
+    """What another order and a changed token do, measured, as a table."""
     rows = {
         name: {
             "shuffled in, shuffled out?": shuffled_along(mixing.permuted),
@@ -138,7 +138,7 @@ def columns_of(rows: dict[str, dict[str, str]]) -> dict[str, list[str]]:
 
 
 def results(views: dict[str, View]) -> None:
-    """Parameters, and accuracy on examples that training never drew; in the end in a sentence."""
+    """Parameters, and accuracy on unseen examples; when all are finished, also in a sentence."""
     rows, right = {}, []
     for name, view in views.items():
         seen = f"{view.val_accuracy[-1]:.0%}" if len(view.val_accuracy) else "–"
@@ -154,17 +154,17 @@ def results(views: dict[str, View]) -> None:
 
 
 def what_came_out(with_: float, without: float, deeper: float) -> str:
-    """The feed-forward held against none, and against more attention; of one seed."""
-    matters = "hardly matters" if with_ - without < ALIKE else "matters"
-    if deeper > with_ + ALIKE:
-        end = f"as many parameters in more attention do better ({deeper:.0%})"
-    elif deeper >= with_ - ALIKE:
-        end = f"as many parameters in more attention do as well ({deeper:.0%})"
+    """The feed-forward compared with none, and with more attention; from one seed."""
+    matters = "hardly matters" if with_ - without < SIMILAR else "matters"
+    if deeper > with_ + SIMILAR:
+        end = f"more attention with as many parameters does better ({deeper:.0%})"
+    elif deeper >= with_ - SIMILAR:
+        end = f"more attention with as many parameters does as well ({deeper:.0%})"
     else:
         end = f"and more attention with as many parameters does not make up for it ({deeper:.0%})"
     return (
         f"On unseen examples the feed-forward {matters} here: {with_:.0%} of the symbols are right "
-        f"with it, {without:.0%} without; {end}. One seed is no proof."
+        f"with it, {without:.0%} without; {end}. One seed proves nothing."
     )
 
 
@@ -202,20 +202,20 @@ common.formula(
     rf"2\cdot{d}\cdot{hidden} + {hidden} + {d} = {common.tex(f'{2 * d * hidden + hidden + d:,}')}",
 )
 st.caption(
-    "Operations of one forward pass over one sequence. Counted are the matrix products, a "
+    "Operations of one forward pass over one sequence. Only matrix products are counted, a "
     "multiplication and an addition for each pair of numbers; LayerNorm, softmax, activation and "
-    "the look-up of the embeddings are left out. Input and output tables are two here; how many "
-    "heads there are changes nothing."
+    "the lookup of the embeddings are left out. Input and output have a table each here; the "
+    "number of heads changes nothing."
 )
 
 st.subheader("The longer the sequence, the more attention costs", anchor=False)
 crossing = measure.crossing(config)
 share = flops["products"] / sum(flops.values())
 st.markdown(
-    f"The feed-forward works once for each token. The products q·k and weights·v are made for each "
-    f"*pair* of tokens: at {length:,} tokens they are {share_text(share)} of the operations, and "
-    f"half of them at {crossing:,.0f}. A causal mask hides nearly half of the pairs, but their "
-    "products are made all the same in the code that runs here."
+    f"The feed-forward works once for each token. The products q·k and weights·v are computed for "
+    f"each *pair* of tokens: at {length:,} tokens they are {share_text(share)} of the operations, "
+    f"and half of them at {crossing:,.0f}. A causal mask hides nearly half of the pairs, but their "
+    "products are computed all the same in the code that runs here."
 )
 asked = st.session_state.get("block counted") == (config, length)
 found = measure.counted(config, length) if asked else None
@@ -240,7 +240,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
         key="block_count",
         icon=":material/calculate:",
         help="Let PyTorch count the operations while the real model runs: the first time takes "
-        "some seconds.",
+        "a few seconds.",
     ):
         with st.spinner("Counting …"):
             measure.counted(config, length)
@@ -256,8 +256,8 @@ with st.container(horizontal=True, vertical_alignment="center"):
 
 st.subheader("Each position alone", anchor=False)
 st.markdown(
-    "Random tokens go through the real sub-layers. Change one token: which outputs move? Then put "
-    "the tokens into another order: do the outputs only change places?"
+    "Random tokens go through the real sub-layers. Change one token: which outputs move? Then "
+    "reorder the tokens: are the outputs simply reordered in the same way?"
 )
 n_tokens, order = choose(TOKENS, ORDER)
 mixings = measure.mixing(n_tokens, order)
@@ -265,7 +265,7 @@ influences = {name: mixing.influence for name, mixing in mixings.items()}
 live_plot(influence_maps(influences, size=common.tall(360, 430)), key="block_influence")
 show_order(mixings, n_tokens)
 st.caption(
-    "The order test alone does not tell the two apart: attention without a mask and without "
+    "The order test alone does not distinguish the two: attention without a mask and without "
     "positions passes it as well. Only the change of a single token does: in the feed-forward it "
     "moves one output, its own."
 )
@@ -278,8 +278,8 @@ st.markdown(
     f"The untrained default model reads {measure.ROWS} rows of ten symbols. With ReLU "
     f"**{relu.zero:.1%}** of the {len(relu.values):,} hidden activations are exactly 0; with GELU "
     f"{gelu.zero:.1%}, but {gelu.negative:.1%} are negative, none below {gelu.least:.2f}. Units "
-    f"that are above 0 for no token at all: {relu.dead:.1%} with ReLU (these rows give them no "
-    f"gradient), {gelu.dead:.1%} with GELU."
+    f"that are not above 0 for any token: {relu.dead:.1%} with ReLU (they get no gradient from "
+    f"these rows), {gelu.dead:.1%} with GELU."
 )
 figure = activation_picture(
     CURVE,
@@ -309,4 +309,4 @@ common.training(
     RUNS,
     after=results,
 )
-common.onwards("block")
+common.prev_next("block")

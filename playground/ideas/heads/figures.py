@@ -1,4 +1,4 @@
-"""Figures of the page about heads: the split to scale, what each head does, how they part."""
+"""Figures of the page about heads: the split to scale, what each head does, how they differ."""
 
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
@@ -11,7 +11,7 @@ from playground.figures import panels, style
 from playground.figures.style import Figure, Sizes
 
 ASIDE = 0.25  # opacity of what is not chosen
-NARROW = 330  # pixels that the chart of the diversity will about have
+NARROW = 330  # pixels, roughly, of the chart of the diversity on a laptop
 
 
 def split_picture(
@@ -24,7 +24,7 @@ def split_picture(
     *,
     size: Sizes = style.LAPTOP,
 ) -> Figure:
-    """Left W_q x = q, one band of rows for each head; right the same width split in other ways.
+    """Left, W_q x = q, a band of rows for each head; right, the same width split in other ways.
 
     Args:
         w_q: [d_model, d_model], the W_q of all heads in one.
@@ -32,7 +32,7 @@ def split_picture(
         q: [heads, d_head], a query for each head.
         chosen: the head to mark; the first is 0.
         parameters: number of heads -> parameters of the whole model.
-        token: what x stands for.
+        token: the one that x belongs to.
     """
     w_q, x, q = (np.asarray(a, dtype=np.float64) for a in (w_q, x, q))
     (heads, d_head), d_model = q.shape, len(x)
@@ -161,7 +161,7 @@ def _map(matrix: np.ndarray, limit: float, hover: str) -> dict[str, Any]:
 
 
 def _marked(matrix: np.ndarray, own: slice, limit: float, hover: str) -> list[dict[str, Any]]:
-    """The chosen rows, and pale the others."""
+    """The chosen rows, and the others faded."""
     mine, others = np.full_like(matrix, np.nan), matrix.copy()
     mine[own], others[own] = matrix[own], np.nan
     return [_map(others, limit, hover) | {"opacity": ASIDE}, _map(mine, limit, hover)]
@@ -210,14 +210,14 @@ def head_table(
     *,
     size: Sizes = style.LAPTOP,
 ) -> Figure:
-    """One row for each head: its weight on each job, its name, and what its loss is worth.
+    """One row for each head: its weight on each job, its name, and what losing it costs.
 
     Args:
         names: of the heads.
         jobs: of the columns.
         measured: [heads, jobs], mean weights.
         uniform: [jobs], what uniform attention would give; the first row.
-        found: what each head is called.
+        found: what each head looks like.
         rise: by how much the loss rises without each head; None: not measured yet.
     """
     table = np.vstack([uniform, np.asarray(measured, dtype=np.float64)])
@@ -230,7 +230,7 @@ def head_table(
         margin=style.margin(8 * size.small, 12, top, bottom),
         bargap=0.35,
     )
-    rows = ["an even look", *names]
+    rows = ["uniform attention", *names]
     # Headings are broken into lines that fit over a column.
     headings = {str(i): "<br>".join(wrap(style.escape(job), 10)) for i, job in enumerate(jobs)}
     across = panels.cell_axis(jobs, size.small, labelalias=headings, domain=[0, 0.54], side="top")
@@ -300,7 +300,7 @@ def _table_alt(names: Sequence[str], found: Sequence[str], rise: Sequence[float]
     return f"{said}. Without {names[most]} the loss rises most, by {rise[most]:.2f} nats."
 
 
-# --- how far they part ----------------------------------------------------------------------
+# --- how much they differ ----------------------------------------------------------------------
 
 
 def diversity_chart(
@@ -311,12 +311,12 @@ def diversity_chart(
     total_steps: int,
     size: Sizes = style.LAPTOP,
 ) -> Figure:
-    """How differently the heads of each layer look, over training: 0 is alike, 1 is nothing shared.
+    """How differently the heads of each block look, over training: 0 alike, 1 nothing shared.
 
     Args:
         steps: of the frames.
-        lines: layer -> one number for each frame.
-        shown: the step whose maps are on show.
+        lines: block -> one number for each frame.
+        shown: the step whose maps are shown.
     """
     if not any(np.isfinite(values).any() for values in map(np.asarray, lines.values())):
         return panels.empty_figure("one head: nothing to compare", size=size)

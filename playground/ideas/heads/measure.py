@@ -17,7 +17,7 @@ from core.train import Trainer
 from playground.runs.snapshot import Frame, Level, take_frame
 
 ROWS = 64  # validation rows on which a head is switched off: those of a run's frames
-# A job has a name from this share of the way between uniform attention and all of the weight.
+# From this share of the way between uniform attention and all of the weight, a head has a job.
 CLEAR = 0.4
 NO_PATTERN = "no clear pattern"
 
@@ -47,7 +47,7 @@ def untrained(config: ModelConfig, task: Task) -> Trainer:
 
 @lru_cache(maxsize=64)
 def split(config: ModelConfig, task: Task) -> Split:
-    """W_q x = q in the first layer, for the last token of the task's example."""
+    """W_q x = q in the first block, for the last token of the task's example."""
     trainer = untrained(config, task)
     tokens = task.probe(config.architecture).inputs[-1]
     seen = trainer.look(tokens, only=("embed", "q"))
@@ -68,16 +68,16 @@ def rows_of(head: int, d_head: int) -> slice:
 
 @lru_cache(maxsize=64)
 def first_look(config: ModelConfig, task: Task) -> Frame:
-    """What the heads look at before anything is learnt."""
+    """What the heads look at before training."""
     probe = task.probe(config.architecture)
     return take_frame(untrained(config, task), probe, level=Level.PROBE)
 
 
-# --- how much the heads of a layer differ ---------------------------------------------------
+# --- how much the heads of a block differ ---------------------------------------------------
 
 
 def divergence(weights: Weights, seen: Cells) -> float:
-    """How differently the heads of one layer look: mean Jensen–Shannon divergence, in nats.
+    """How differently the heads of one block look: mean Jensen–Shannon divergence, in nats.
 
     The mean over all pairs of heads and all queries with a choice: 0 where all heads look alike,
     ln 2 where no two heads look at the same key. NaN for one head, which has no other.
@@ -104,7 +104,7 @@ def _entropy(rows: np.ndarray) -> np.ndarray:
 
 
 def diversity(frame: Frame) -> list[float]:
-    """The divergence of each layer's heads, as a share of its maximum ln 2."""
+    """The divergence of each block's heads, as a share of its maximum ln 2."""
     return [
         divergence(attention.stages["weights"], ~attention.hidden) / math.log(2)
         for attention in frame.attention.values()
@@ -132,7 +132,7 @@ def job_cells(tokens: Sequence[str], answers: Mapping[int, str]) -> dict[str, Ce
     return {
         "itself": query == key,
         "the token before": key == query - 1,
-        # Where it is the token before, nobody can tell which of both is meant.
+        # Where it is also the token before, the two jobs cannot be told apart.
         "the first token": (key == 0) & (key < query - 1),
         "the separator": separator[None, :] & (key < query - 1),
         "the same symbol": is_same & other,
@@ -143,7 +143,7 @@ def job_cells(tokens: Sequence[str], answers: Mapping[int, str]) -> dict[str, Ce
 
 @dataclass(frozen=True)
 class Jobs:
-    """How much of its attention each head of a layer gives to each job."""
+    """How much of its attention each head of a block gives to each job."""
 
     names: tuple[str, ...]  # of the jobs that occur, and differ, in this example
     measured: np.ndarray  # float64 [heads, jobs]: mean weight
@@ -161,8 +161,8 @@ def jobs(weights: Weights, seen: Cells, tokens: Sequence[str], answers: Mapping[
     """Score every head for every job.
 
     A score is the weight on the cells of the job, as a mean over the queries that have such a
-    key in sight and another one beside it. A job that no query has is left out, and so is one
-    that nothing here tells from a job before it.
+    visible key and another visible key besides. A job that no query has is left out, and so is
+    one whose cells are those of a job before it.
     """
     weights = np.asarray(weights, dtype=np.float64)
     uniform = seen / np.maximum(seen.sum(-1, keepdims=True), 1)
@@ -186,7 +186,7 @@ def jobs(weights: Weights, seen: Cells, tokens: Sequence[str], answers: Mapping[
 
 
 def jobs_of(frame: Frame) -> list[Jobs]:
-    """The jobs of each layer's heads, on the example that a frame shows."""
+    """The jobs of each block's heads, on the example that a frame shows."""
     answers = {found.position: found.target for found in frame.predictions}
     return [
         jobs(attention.stages["weights"], ~attention.hidden, attention.key_tokens, answers)
@@ -203,11 +203,11 @@ class Ablation:
 
     step: int
     loss: float
-    rise: np.ndarray  # float64 [layers, heads]
+    rise: np.ndarray  # float64 [blocks, heads]
 
 
 def silence(head: int) -> Edit:
-    """An edit of z that leaves nothing of one head."""
+    """An edit of z that sets the output of one head to 0."""
 
     def edit(z: Float[Tensor, "batch heads length d_head"]) -> Tensor:
         z = z.clone()
@@ -218,13 +218,13 @@ def silence(head: int) -> Edit:
 
 
 def ablation(trainer: Trainer) -> Ablation:
-    """Switch off each head in turn: what it hands on is replaced by zeros."""
+    """Switch off each head in turn: its output is replaced by zeros."""
     config = trainer.model_config
     batch = trainer.task.validation(config.architecture, ROWS)
     loss = trainer.evaluate(batch).loss
 
-    def rise(layer: int, head: int) -> float:
-        without = Recorder({f"blocks.{layer}.attention.z": silence(head)})
+    def rise(block: int, head: int) -> float:
+        without = Recorder({f"blocks.{block}.attention.z": silence(head)})
         return trainer.evaluate(batch, without).loss - loss
 
     rises = [[rise(i, j) for j in range(config.n_heads)] for i in range(config.n_layers)]

@@ -21,7 +21,7 @@ from playground.ui.knob import Knob
 from playground.ui.run_panels import frame_at
 
 COUNTS = (1, 2, 4, 8)
-SPARE = 0.05  # nats: a head that costs less can hardly be missed
+SPARE = 0.05  # nats: a head that costs less to remove hardly counts
 MAPS_WIDTH, MAP_ROW = 1150, 265  # pixels
 
 WIDTH = Knob(
@@ -39,13 +39,13 @@ WHICH = Knob(
     2,
     "The head whose part of W_q is marked.",
 )
-LAYERS = Knob("heads_layers", "Layers", (1, 2, 3), 2, "How many blocks; each has as many heads.")
+LAYERS = Knob("heads_layers", "Blocks", (1, 2, 3), 2, "How many blocks; each has its own heads.")
 TASK = Knob(
     "heads_task",
     "Task",
     ("reverse", "copy", "sort", "recall"),
     "reverse",
-    "What the model below learns, and what its heads can be good for.",
+    "What the model below learns, and so what its heads can be useful for.",
 )
 
 
@@ -56,13 +56,13 @@ def what_is_split(found: measure.Split, which: int, config: ModelConfig) -> str:
         f"Head {which} of {config.n_heads} makes its query from rows {rows.start} to "
         f"{rows.stop - 1} of one {config.d_model} × {config.d_model} matrix: {found.d_head} "
         f"numbers of {config.d_model}. "
-        f"Split another way it stays the same matrix, so the model has {config.n_parameters:,} "
-        "parameters with any number of heads; what grows is the number of attention maps."
+        f"However it is split, the matrix is the same, so the model has {config.n_parameters:,} "
+        "parameters with any number of heads; only the number of attention maps grows."
     )
 
 
 def look(frames: tuple[Frame, ...], spec: Spec, view: View | None) -> None:
-    """What every head looks at, now or at a step scrubbed to, and what it is worth."""
+    """What every head looks at, now or at the chosen step, and what it is worth."""
     total = spec.training.steps
     step = None
     if len(frames) > 1:
@@ -76,9 +76,9 @@ def look(frames: tuple[Frame, ...], spec: Spec, view: View | None) -> None:
         )
     frame = frame_at(frames, step, total)
     found = measure.jobs_of(frame)
-    each = [(layer, head) for layer in range(len(found)) for head in range(spec.model.n_heads)]
-    names = [f"layer {layer + 1}, head {head + 1}" for layer, head in each]
-    best = [found[layer].best(head) for layer, head in each]
+    each = [(block, head) for block in range(len(found)) for head in range(spec.model.n_heads)]
+    names = [f"block {block + 1}, head {head + 1}" for block, head in each]
+    best = [found[block].best(head) for block, head in each]
     maps = list(frame.attention.values())
     figure = attention_maps(
         np.concatenate([attention.stages["weights"] for attention in maps]),
@@ -92,14 +92,14 @@ def look(frames: tuple[Frame, ...], spec: Spec, view: View | None) -> None:
         size=common.tall(min(MAP_ROW, MAPS_WIDTH // spec.model.n_heads + 25) * len(found) + 80),
     )
     live_plot(figure, key="heads_maps")
-    diversity = np.array([measure.diversity(frame) for frame in frames]).T  # [layer, frame]
-    worth = common.at_rest("heads", view, measure.ablation)
+    diversity = np.array([measure.diversity(frame) for frame in frames]).T  # [block, frame]
+    worth = common.measured_when_idle("heads", view, measure.ablation)
     left, right = common.beside(3)
     with left:
         figure = head_table(
             names,
             found[0].names,
-            np.concatenate([layer.measured for layer in found]),
+            np.concatenate([block.measured for block in found]),
             found[0].uniform,
             [name for name, _ in best],
             None if worth is None else worth.rise.flatten().tolist(),
@@ -109,26 +109,27 @@ def look(frames: tuple[Frame, ...], spec: Spec, view: View | None) -> None:
     with right:
         figure = diversity_chart(
             [frame.step for frame in frames],
-            {f"layer {i + 1}": line.tolist() for i, line in enumerate(diversity)},
+            {f"block {i + 1}": line.tolist() for i, line in enumerate(diversity)},
             shown=frame.step,
             total_steps=total,
             size=common.tall(300),
         )
         live_plot(figure, key="heads_diversity")
-    parted = how_they_part(diversity[:, 0], np.array(measure.diversity(frame)))
-    common.say(f"{what_they_do(frame, best, worth, names)} {parted}")
+    differ = how_they_differ(diversity[:, 0], np.array(measure.diversity(frame)))
+    common.say(f"{what_they_do(frame, best, worth, names)} {differ}")
     st.caption(
         "Left: mean weight on the keys of each kind, over the queries that have one, in the "
-        f"example above. A head gets a name from {measure.CLEAR:.0%} of the way between an even "
-        "look and all of the weight. Middle: z of that head set to 0, on validation rows. Right: "
-        "mean Jensen–Shannon divergence between the weights of two heads, as a share of ln 2."
+        f"example above. A head gets a name from {measure.CLEAR:.0%} of the way between uniform "
+        "attention and all of the weight. Middle: z of that head set to 0, on validation rows. "
+        "Right: mean Jensen–Shannon divergence between the weights of two heads, as a "
+        "share of ln 2."
     )
 
 
 def what_they_do(
     frame: Frame, best: list[tuple[str, float]], worth: measure.Ablation | None, names: list[str]
 ) -> str:
-    """How many heads can be named, and which one the model cannot do without."""
+    """How many heads have a clear job, and which one the model needs most."""
     clear = [
         (name, *found)
         for name, found in zip(names, best, strict=True)
@@ -136,7 +137,7 @@ def what_they_do(
     ]
     said = (
         f"At step {frame.step}, {len(clear)} of {common.counted(len(names), 'head')} can be named "
-        "by what they look at"
+        "for what they look at"
     )
     if clear:
         name, job, weight = max(clear, key=lambda item: item[2])
@@ -150,31 +151,32 @@ def what_they_do(
         f"{worth.loss + rise[most]:.3f} without {names[most]}"
     )
     if not spare:
-        return f"{said}; none could go for less than {SPARE} nats."
-    return f"{said}; {spare} of {len(names)}, each alone, could go for less than {SPARE} nats."
+        return f"{said}; removing any head costs at least {SPARE} nats."
+    return f"{said}; removing one of {spare} of the {len(names)} costs less than {SPARE} nats."
 
 
-def how_they_part(before: np.ndarray, now: np.ndarray) -> str:
-    """Whether training has made the heads of each layer look at different things.
+def how_they_differ(before: np.ndarray, now: np.ndarray) -> str:
+    """Whether training has made the heads of each block look at different things.
 
     Args:
-        before, now: diversity of each layer's heads, at the first step and at the one on show.
+        before, now: diversity of each block's heads, at the first step and at the one shown.
     """
     if np.array_equal(before, now) or not np.isfinite(before + now).all():
         return ""
-    layers = ", ".join(
-        f"{after:.2f} in layer {i + 1} ({was:.2f} before)"
+    blocks = ", ".join(
+        f"{after:.2f} in block {i + 1} ({was:.2f} before)"
         for i, (was, after) in enumerate(zip(before, now, strict=True))
     )
     less = int((now < before).sum())
-    said = {0: "more different", len(now): "more alike"}.get(
-        less, "in part more alike, in part more different"
+    said = {0: "more different", len(now): "more similar"}.get(
+        less, "more similar in some blocks, more different in others"
     )
-    return f"Training has made the heads of a layer {said}: their diversity is {layers}."
+    return f"Training has made the heads of a block {said}: their diversity is {blocks}."
 
 
 common.begin(
-    "heads", "Several heads let a model look at several places at once; each of them specialises."
+    "heads",
+    "Several heads let a model look at several positions at once; each of them specialises.",
 )
 with common.row():
     name, n_layers, d_model, n_heads = (
@@ -220,12 +222,12 @@ def after(views: dict[str, View]) -> None:
 common.training(
     "heads",
     f"The same width, the same parameters, the same batches: {names[0]} against {names[1]}. "
-    "`reverse` needs one look for each answer; `sort` has to weigh many symbols against each "
-    "other. In which of them do several heads pay?",
+    "`reverse` has to look at one symbol for each answer; `sort` has to compare many symbols "
+    "with each other. On which of them do several heads help?",
     setup,
     names,
     after,
 )
-if common.trial("heads").setup != setup:
+if common.idea_runs("heads").setup != setup:
     look(untrained, base, None)
-common.onwards("heads")
+common.prev_next("heads")

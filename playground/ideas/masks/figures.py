@@ -10,16 +10,16 @@ from playground.figures import panels, style
 from playground.figures.attention import hatch
 from playground.figures.style import Figure, Sizes
 
-# Not the scale of the weights: a gradient is no share of anything.
+# Not the scale of the weights: a gradient is not a share.
 REACH_SCALE = "Cividis"
 DECADES = 3  # of gradients that are told apart by colour
 EDITED = style.RUN_COLOURS[1]
 FORWARD = style.RUN_COLOURS[0]
-# From the page itself to orange: how much is wrong.
+# From the background to orange: how wrong a logit is.
 WRONG_SCALE = [[0.0, "rgba(213,94,0,0.05)"], [1.0, style.RUN_COLOURS[1]]]
 MASK_TRACE, REACH_TRACE = 0, 1  # numbers of the two maps that take clicks
-MASKED_BELOW = -1e4  # what a mask pushes out of sight: no score comes near it
-NARROW = 620  # pixels that the chart of the window will about have
+MASKED_BELOW = -1e4  # hidden by a mask: no score comes near it
+NARROW = 620  # pixels, roughly, of the chart of the window on a laptop
 
 
 def mask_picture(
@@ -32,21 +32,21 @@ def mask_picture(
     key: int | None = None,
     size: Sizes = style.LAPTOP,
 ) -> Figure:
-    """Left the mask, in the middle what reaches what, right the ways into one output.
+    """Left, the mask; in the middle, which inputs reach which outputs; right, the paths to one.
 
     Trace 0 is the mask and trace 1 the reach: a click on either tells query and key.
 
     Args:
         seen: bool [query, key].
         gradient: [levels, output, input], norms of the gradient of each output; exactly 0 where
-            nothing gets through. Level 0 are the embeddings.
+            nothing gets through. Level 0 is the embeddings.
         tokens: what is printed along the axes.
-        edited: cells (query, key) that somebody changed by hand.
-        output: whose ways are drawn on the right.
+        edited: cells (query, key) changed by hand.
+        output: the one whose paths are drawn on the right.
         key: with `output`, the cell of the mask that is chosen.
     """
     seen, gradient = np.asarray(seen, dtype=bool), np.asarray(gradient, dtype=np.float64)
-    size, count, reached = size, len(tokens), gradient[0] > 0
+    count, reached = len(tokens), gradient[0] > 0
     figure = panels.new_figure(
         _mask_alt(seen, reached, edited, output),
         size,
@@ -84,7 +84,7 @@ def mask_picture(
     panels.add_panel(
         figure,
         2,
-        _token_axis(tokens, "place", size, domain=[0.71, 1]),
+        _token_axis(tokens, "position", size, domain=[0.71, 1]),
         panels.axis(
             size=size,
             range=[-0.5, levels - 0.5],
@@ -93,8 +93,8 @@ def mask_picture(
             showgrid=False,
             fixedrange=True,
         ),
-        _ways(seen, gradient[:, output], size),
-        title=f"the ways into output {output}",
+        _paths(seen, gradient[:, output], size),
+        title=f"the paths to output {output}",
     )
     ends = (-0.5, count - 0.5)
     grounds = [
@@ -151,21 +151,21 @@ def _reach_map(gradient: np.ndarray) -> dict[str, Any]:
 
 
 def _answers(reached: np.ndarray, size: Sizes) -> dict[str, Any]:
-    """A ring on each cell in which an output is reached by the token that it is to predict."""
+    """A ring on each cell where an output is reached by the token that it has to predict."""
     leaks = [i for i in range(len(reached) - 1) if reached[i, i + 1]]
     stroke = {"width": size.line}
     marker = {"symbol": "circle-open", "color": EDITED, "size": size.marker + 4, "line": stroke}
     return panels.points([i + 1 for i in leaks], leaks, marker, name="the answer")
 
 
-def _ways(seen: np.ndarray, gradient: np.ndarray, size: Sizes) -> list[dict[str, Any]]:
-    """The network that leads into one output: gradient is [levels, place]."""
+def _paths(seen: np.ndarray, gradient: np.ndarray, size: Sizes) -> list[dict[str, Any]]:
+    """The paths through the blocks to one output: gradient is [levels, position]."""
     looks, stays = [], []  # (from, to, level of its end)
     for level in range(1, len(gradient)):
-        for place in np.flatnonzero(gradient[level]).tolist():
-            stays.append((place, place, level))
-            looks += [(i, place, level) for i in np.flatnonzero(seen[place]).tolist() if i != place]
-    level, place = np.indices(gradient.shape)
+        for at in np.flatnonzero(gradient[level]).tolist():
+            stays.append((at, at, level))
+            looks += [(i, at, level) for i in np.flatnonzero(seen[at]).tolist() if i != at]
+    level, position = np.indices(gradient.shape)
     some = gradient > 0
     shares = np.stack([_shares(row) for row in gradient])
     hollow = {"symbol": "circle-open", "size": size.marker, "color": style.MUTED}
@@ -177,27 +177,27 @@ def _ways(seen: np.ndarray, gradient: np.ndarray, size: Sizes) -> list[dict[str,
     }
     return [
         panels.line(*_strokes(looks), style.MUTED, size.thin, name="attention"),
-        panels.line(*_strokes(stays), FORWARD, size.line, name="the way around"),
+        panels.line(*_strokes(stays), FORWARD, size.line, name="residual connection"),
         panels.points(
-            place[~some].tolist(),
+            position[~some].tolist(),
             level[~some].tolist(),
             hollow,
             name="nothing gets through",
-            hover="place %{x:d}: gradient exactly 0<extra></extra>",
+            hover="position %{x:d}: gradient exactly 0<extra></extra>",
         ),
         panels.points(
-            place[some].tolist(),
+            position[some].tolist(),
             level[some].tolist(),
             filled,
             name="reached",
             customdata=gradient[some].tolist(),
-            hover="place %{x:d}: gradient %{customdata:.3g}<extra></extra>",
+            hover="position %{x:d}: gradient %{customdata:.3g}<extra></extra>",
         ),
     ]
 
 
 def _strokes(steps: Sequence[tuple[int, int, int]]) -> tuple[list[int | None], list[int | None]]:
-    """x and y of one line that is lifted after each step from one level up to the next."""
+    """x and y of one line with a gap after each step from one level to the next."""
     x = [value for start, end, _ in steps for value in (start, end, None)]
     return x, [value for *_, level in steps for value in (level - 1, level, None)]
 
@@ -231,11 +231,11 @@ def row_picture(
     query: int,
     size: Sizes = style.LAPTOP,
 ) -> Figure:
-    """One query's row of the formula, a line for each step, numbers printed.
+    """One query's row of the formula, a line for each step, with its numbers.
 
     Args:
         rows: (title, [key] numbers, kind) from top to bottom; kind is "scores" or "weights".
-        query: whose row.
+        query: the one whose row it is.
     """
     count = len(tokens)
     said = "; ".join(
@@ -282,7 +282,7 @@ def _number(value: float) -> str:
     return "0" if value == 0 else f"{value:.2f}".replace("-", "−")
 
 
-# --- windows, layers, padding ----------------------------------------------------------------
+# --- windows, blocks, padding ----------------------------------------------------------------
 
 
 def window_chart(
@@ -293,14 +293,14 @@ def window_chart(
     chosen: tuple[int, int] | None = None,
     size: Sizes = style.LAPTOP,
 ) -> Figure:
-    """How many tokens reach one output, over the window, a line for each number of blocks.
+    """How many tokens reach one output, over the size of the window, one line per number of blocks.
 
     Args:
         measured: [window][blocks - 1].
-        most: tokens there are.
+        most: how many tokens there are.
         chosen: window and number of blocks to mark.
     """
-    size, counts, rule = size, np.asarray(measured), "n·(w − 1) + 1"
+    counts, rule = np.asarray(measured), "n·(w − 1) + 1"
     names = [f"{n + 1} block{'s' * (n > 0)}" for n in range(counts.shape[1])]
     ends = ", ".join(f"{name} {row[-1]}" for name, row in zip(names, counts.T, strict=True))
     figure = panels.new_figure(
@@ -346,10 +346,10 @@ def window_chart(
 def padded_picture(
     parts: Sequence[tuple[str, Sequence[Sequence[str]], ArrayLike]], *, size: Sizes = style.LAPTOP
 ) -> Figure:
-    """Padded batches against their sequences alone: a map for each, two in a row.
+    """Padded batches compared with their sequences alone: a map for each, two in a row.
 
     Args:
-        parts: (title, [sequence][place] tokens, [sequence, place] largest |difference| of a
+        parts: (title, [sequence][position] tokens, [sequence, position] largest |difference| of a
             logit, nan at padding).
     """
     tables = [np.asarray(values, dtype=np.float64) for *_, values in parts]
@@ -364,7 +364,7 @@ def padded_picture(
     down = panels.domains(-(-len(parts) // 2), gap=0.24)[::-1]
     for i, ((name, tokens, _), table) in enumerate(zip(parts, tables, strict=True)):
         row, column = divmod(i, 2)
-        sequences, places = table.shape
+        sequences, positions = table.shape
         printed = {
             "text": [[style.escape(token) for token in tokens_of_row] for tokens_of_row in tokens],
             "texttemplate": "%{text}",
@@ -375,7 +375,7 @@ def padded_picture(
             style.finite(table),
             colours=(WRONG_SCALE, 0, limit),
             name=name,
-            hover="%{y}, place %{x}, “%{text}”: %{z:.2g}<extra></extra>",
+            hover="%{y}, position %{x}, “%{text}”: %{z:.2g}<extra></extra>",
             **printed,
         )
         padding = panels.heatmap(
@@ -386,10 +386,12 @@ def padded_picture(
             **printed,
         )
         across = panels.axis(
-            domain=[0.52 * column, 0.52 * column + 0.48], range=[-0.5, places - 0.5], visible=False
+            domain=[0.52 * column, 0.52 * column + 0.48],
+            range=[-0.5, positions - 0.5],
+            visible=False,
         )
         rows = panels.cell_axis(
-            [f"row {n + 1}" for n in range(sequences)],
+            [f"sequence {n + 1}" for n in range(sequences)],
             size.font,
             downwards=True,
             domain=down[row],

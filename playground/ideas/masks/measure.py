@@ -1,4 +1,4 @@
-"""Masks: who may look at whom, and whose information reaches which output, measured by gradient."""
+"""Masks: who may look at whom, and what reaches which output, measured by gradients."""
 
 import copy
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ MAX_LENGTH = 12
 MOST_LAYERS = 4
 WINDOWS = (1, 2, 3, 4, 5, 6)
 D_MODEL, N_HEADS = 16, 2
-DIGITS = "314159"  # the question that the row asks to reverse
+DIGITS = "314159"  # the question: reverse these
 TASK = TASKS["reverse"]()
 PADDED = ("9265358979", "3238462", "6433")  # sequences of different lengths
 SIDES = ("end", "start")
@@ -53,10 +53,10 @@ def table(
     padding: int = 0,
     edits: Mapping[tuple[int, int], bool] | None = None,
 ) -> Cells:
-    """Which cells a mask leaves visible; padding is hidden, and edits have the last word.
+    """Which cells a mask leaves visible; padding is hidden, and edits come last.
 
     Args:
-        edits: (query, key) -> whether it is visible; those outside the table are passed over.
+        edits: (query, key) -> whether it is visible; those outside the table are ignored.
     """
     allowed = allowed_keys(MASKS[kind](window), length, length, torch.device("cpu"))
     allowed = hide_padding(allowed, tokens(length, padding) != PAD)[0, 0].clone()
@@ -67,7 +67,7 @@ def table(
 
 
 def by_hand(cells: Cells) -> Rule:
-    """A mask drawn cell by cell is a rule that looks its answer up."""
+    """A mask drawn cell by cell, as a rule that looks each cell up."""
     drawn = torch.tensor(cells)
     return lambda query, key: drawn[query, key]
 
@@ -77,7 +77,7 @@ def by_hand(cells: Cells) -> Rule:
 
 @lru_cache(maxsize=16)
 def untrained(n_layers: int, *, pad_mask: bool = False, **switches: Any) -> Transformer:
-    """A small model that nobody has trained: what can reach an output does not depend on that.
+    """A small untrained model: what can reach an output does not depend on training.
 
     Args:
         switches: more fields of its config.
@@ -95,7 +95,7 @@ def untrained(n_layers: int, *, pad_mask: bool = False, **switches: Any) -> Tran
 
 
 def masked_by(model: Transformer, mask: Rule) -> Transformer:
-    """The same model, the very same weights, under another mask."""
+    """The same model, with the same weights, under another mask."""
     other = copy.copy(model)
     other.may_see = mask
     return other
@@ -107,7 +107,7 @@ class Reach:
 
     gradient[l, i, j] is the norm of d logits_i / d x_j, all entries of that Jacobian, where x is
     the stream after l blocks: level 0 are the embeddings. It is exactly 0 where nothing of x_j
-    gets to output i.
+    reaches output i.
     """
 
     gradient: np.ndarray  # float32 [levels, output, input]
@@ -115,7 +115,7 @@ class Reach:
     added: np.ndarray  # float32 [query, key]: what the mask adds to the scaled scores
     softmax: np.ndarray  # float32 [heads, query, key]: of scaled + added
     weights: np.ndarray  # float32 [heads, query, key]: the same, with 0 in rows that see nothing
-    handed_over: np.ndarray  # float32 [query]: largest |z| that attention makes for a query
+    handed_over: np.ndarray  # float32 [query]: largest |z| of a query
     finite: bool  # whether all logits and the gradients of all weights are finite numbers
 
     @property
@@ -180,7 +180,7 @@ def window_reach(window: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Padded:
-    """Sequences of different lengths in one batch, against each of them alone."""
+    """Sequences of different lengths in one batch, compared with each of them alone."""
 
     shown: list[list[str]]  # [sequence][position]: the tokens, padding included
     real: np.ndarray  # bool [sequence, position]

@@ -1,4 +1,4 @@
-"""Masks: drawn, edited cell by cell, and what they let through, measured by gradient."""
+"""Masks: drawn, edited cell by cell, and what they let through, measured by gradients."""
 
 from collections.abc import Sequence
 
@@ -36,11 +36,11 @@ from playground.ui.components import Click, live_plot
 from playground.ui.knob import Knob
 
 SOURCES = {"causal": causal, "none": everything, "window": sliding_window}
-EDITS = "masks edits"  # session state: every state of the edits so far, the present one last
-MOST_EDITS = 100  # that can be taken back
+EDITS = "masks edits"  # in the session state: the edits after each change, the current ones last
+MOST_EDITS = 100  # that can be undone
 
 
-def look_through_window() -> None:
+def choose_window_mask() -> None:
     st.session_state.masks_kind = "window"
 
 
@@ -49,64 +49,64 @@ KIND = Knob(
     "Mask",
     tuple(MASKS),
     "causal",
-    "Causal: itself and the past. None: everything. Window: the last few, itself counted.",
+    "Causal: itself and the past. None: everything. Window: the last few, itself included.",
 )
 WINDOW = Knob(
     "masks_window",
     "Window",
     measure.WINDOWS,
     3,
-    "How many places a query sees under the mask `window`, itself counted; chooses that mask.",
-    on_change=look_through_window,
+    "How many positions a query sees under the mask `window`, itself included; chooses that mask.",
+    on_change=choose_window_mask,
 )
 LAYERS = Knob(
     "masks_layers",
     "Blocks",
     tuple(range(1, measure.MOST_LAYERS + 1)),
     2,
-    "Each block looks once more: what one saw, the next one passes on.",
+    "Each block looks again: what one has gathered, the next one passes on.",
 )
 LENGTH = Knob(
     "masks_length",
     "Tokens",
     (8, 10, measure.MAX_LENGTH),
     10,
-    "The length of the row, from the task reverse.",
+    "The length of the sequence, from the task reverse.",
 )
 PADDING = Knob(
     "masks_padding",
     "Padding in this row",
     (0, 1, 2, 3),
     0,
-    "How many places at the end are mere filler, drawn as a dot; its keys are hidden.",
+    "How many positions at the end are only filler, drawn as a dot; their keys are hidden.",
 )
 QUERY = Knob(
     "masks_query",
     "Query (an output)",
     tuple(range(measure.MAX_LENGTH)),
     7,
-    "Whose row is followed, on the right of the picture and below.",
+    "The query that is followed, on the right of the picture and below.",
 )
 KEY = Knob(
     "masks_key",
     "Key",
     tuple(range(measure.MAX_LENGTH)),
     4,
-    "The cell to change is the one of this query and this key.",
+    "The cell of this query and this key is the one to change.",
 )
 POSITION = Knob(
     "masks_position",
     "Positions",
     ("sinusoidal", "rotary", "none"),
     "sinusoidal",
-    "Padding at the start moves every token to another place: some kinds of positions notice.",
+    "Padding at the start moves every token to another position: some schemes notice.",
 )
 TRAINED = Knob(
     "masks_trained",
     "Positions of the models to train",
     ("rotary", "sinusoidal"),
     "rotary",
-    "How they know where a token stands; it decides how tempting the next place is.",
+    "How they know a token's position; it decides how tempting the next one is.",
 )
 
 
@@ -119,7 +119,7 @@ def edits() -> dict[tuple[int, int], bool]:
 
 
 def change(cells: dict[tuple[int, int], bool]) -> None:
-    if (changed := edits() | cells) != edits():  # what changes nothing need not be taken back
+    if (changed := edits() | cells) != edits():  # a change of nothing need not be undone
         st.session_state[EDITS] = [*st.session_state[EDITS][-MOST_EDITS:], changed]
 
 
@@ -136,7 +136,7 @@ def undo_all() -> None:
 
 
 def clicked(seen: measure.Cells):
-    """A click on the mask changes the cell; one on the reach chooses the output."""
+    """A click on the mask changes that cell; one on the map beside it chooses the output."""
 
     def on_click(point: Click) -> None:
         if point.trace in (MASK_TRACE, REACH_TRACE):
@@ -152,7 +152,7 @@ def clicked(seen: measure.Cells):
 
 
 def about_mask(found: measure.Reach, seen: np.ndarray, window: int | None, n_layers: int) -> str:
-    """What the picture says, from its gradients."""
+    """What the picture shows, from its gradients."""
     reached, count = found.reached, len(seen)
     pairs, later = count * (count - 1) // 2, int(np.triu(reached, 1).sum())
     through = f"through {counted(n_layers, 'block')}"
@@ -160,8 +160,8 @@ def about_mask(found: measure.Reach, seen: np.ndarray, window: int | None, n_lay
         answers = int(np.diagonal(reached, 1).sum())
         said = (
             f"The mask leaks: {later} of {pairs} pairs of an output and a later token have a "
-            f"gradient. {answers} of {count - 1} outputs can see the very token that they are to "
-            "predict (rings)."
+            f"gradient. {answers} of {count - 1} outputs can see the very token that they have "
+            "to predict (rings)."
         )
     else:
         said = (
@@ -174,7 +174,7 @@ def about_mask(found: measure.Reach, seen: np.ndarray, window: int | None, n_lay
             f" The window shows {window}, {'and' if n == window else 'but'} {n} tokens reach the "
             f"last output {through}: n·(w − 1) + 1 = {most}"
         )
-        said += "." if n == most else f", and the row has no more than {count}."
+        said += "." if n == most else f", and there are only {count} tokens."
     if empty := np.flatnonzero(~seen.any(-1)).tolist():
         who = "Query {} sees" if len(empty) == 1 else "Queries {} see"
         said += f" {who.format(', '.join(map(str, empty)))} nothing."
@@ -182,77 +182,75 @@ def about_mask(found: measure.Reach, seen: np.ndarray, window: int | None, n_lay
 
 
 def about_row(found: measure.Reach, seen: np.ndarray, query: int) -> str:
-    """What happens to one query, and what if it sees nothing."""
+    """What one query sees, and what happens if it sees nothing."""
     if seen[query].all():
         return f"Query {query} sees every key, the later ones included. The weights sum to 1."
     if seen[query].any():
         return (
             f"Query {query} sees {int(seen[query].sum())} of {len(seen)} keys. The others get "
-            "a weight of exactly 0, and the rest sums to 1."
+            "a weight of exactly 0, and the weights of those it sees sum to 1."
         )
     return (
-        f"Query {query} sees nothing. Softmax alone would still hand out weights, "
-        f"{found.softmax[0, query].max():.2f} each: beside {measure.HIDDEN_SCORE:.2g} the scores "
-        "are lost in rounding. So the code multiplies such a row by 0, attention hands over "
-        f"{found.handed_over[query]:g}, and what is left is the way around it: output {query} is "
-        f"reached by {counted(int(found.reached[query].sum()), 'token')}, its own. "
+        f"Query {query} sees nothing. Softmax alone would still give out weights, "
+        f"{found.softmax[0, query].max():.2f} each: added to {measure.HIDDEN_SCORE:.2g} the scores "
+        "are lost in rounding. So the code multiplies such a row by 0, attention passes on "
+        f"{found.handed_over[query]:g}, and only the residual connection is left: output {query} "
+        f"is reached by {counted(int(found.reached[query].sum()), 'token')}, its own. "
     ) + (
         "No logit is NaN, and all gradients are finite."
         if found.finite
-        else "Some number is not finite."
+        else "Some numbers are not finite."
     )
 
 
 def about_padding(parts: Sequence[tuple], kind: str, position: str) -> str:
-    """What the four padded batches say against their sequences alone."""
+    """How the four padded batches compare with their sequences alone."""
     end, end_open, start, _ = (float(np.nanmax(values)) for *_, values in parts)
     said = f"Mask {kind}, padding at the end, hidden: each sequence {_as(end)}."
     if end_open == 0:
-        said += (
-            " Here it need not even be hidden: it lies in the future, which this mask hides anyway."
-        )
+        said += " Here it need not be hidden: it is in the future, which this mask hides anyway."
     else:
         said += f" Not hidden, it is read like a token, and logits move by up to {end_open:.2f}."
     said += f" Padding at the start, hidden: each sequence {_as(start)}"
     if start > measure.ROUNDING:
         return (
-            f"{said}, because every token stands at another place, and {position} positions tell. "
-            "Hiding the padding does not help with that."
+            f"{said}, because every token is at another position, and with {position} positions "
+            "that matters. Hiding the padding does not help."
         )
     if position == "none":
-        return f"{said}: nobody asks where a token stands."
-    return f"{said}: {position} positions only know distances."
+        return f"{said}: without positions it does not matter where a token is."
+    return f"{said}: {position} positions encode distances only."
 
 
 def _as(difference: float) -> str:
     if difference == 0:
-        return "comes out exactly as it does alone"
+        return "gives exactly what it gives alone"
     if difference < measure.ROUNDING:
-        return f"comes out as it does alone, up to rounding ({difference:.1g})"
-    return f"comes out different, by up to {difference:.2f}"
+        return f"gives what it gives alone, up to rounding ({difference:.1g})"
+    return f"gives something else, by up to {difference:.2f}"
 
 
 # --- the page ---------------------------------------------------------------------------------
 
 common.begin(
     "masks",
-    "A causal mask hides the future. Without it, a model reads the answer off instead of working "
+    "A causal mask hides the future. Without it, a model copies the answer instead of working "
     "it out.",
 )
 kind, window, n_layers, length, padding = choose(KIND, WINDOW, LAYERS, LENGTH, PADDING)
 
-places = range(length)
+positions = range(length)
 cells = measure.table(kind, window, length, padding, edits())
 plain = measure.table(kind, window, length, padding)
-by_hand = [(i, j) for i in places for j in places if cells[i][j] != plain[i][j]]
+by_hand = [(i, j) for i in positions for j in positions if cells[i][j] != plain[i][j]]
 seen, found = np.array(cells), measure.reach(cells, n_layers, padding)
 names = measure.TASK.decode(measure.tokens(length, padding))
 regular = kind == "window" and not by_hand and not padding
 
-about_place, picture_place = st.empty(), st.container()
+sentence_above, picture_above = st.empty(), st.container()
 with common.row():
-    query = QUERY.draw(places, width=330)
-    key = KEY.draw(places, width=330)
+    query = QUERY.draw(positions, width=330)
+    key = KEY.draw(positions, width=330)
     st.button(
         "Hide it" if cells[query][key] else "Show it",
         key="masks_toggle",
@@ -266,7 +264,7 @@ with common.row():
         key="masks_clear",
         icon=":material/visibility_off:",
         on_click=change,
-        args=({(query, j): False for j in places},),
+        args=({(query, j): False for j in positions},),
         help="Hide every key from this query.",
     )
     st.button(
@@ -275,7 +273,7 @@ with common.row():
         icon=":material/undo:",
         on_click=undo,
         disabled=len(st.session_state[EDITS]) < 2,
-        help="Take back the last change of the mask.",
+        help="Undo the last change of the mask.",
     )
     st.button(
         "Undo all",
@@ -283,11 +281,11 @@ with common.row():
         type="tertiary",
         on_click=undo_all,
         disabled=not edits(),
-        help="Back to the mask as its rule says. What is drawn by hand is not in the link.",
+        help="Back to the mask as its rule says. Changes by hand are not in the link.",
     )
-with about_place:
+with sentence_above:
     common.say(about_mask(found, seen, window if regular else None, n_layers))
-with picture_place:
+with picture_above:
     live_plot(
         mask_picture(
             seen,
@@ -328,15 +326,16 @@ common.say(about_row(found, seen, query))
 st.caption(
     f"Head 1 of block 1. For −∞ the code adds {measure.HIDDEN_SCORE:.2g}, half of the most "
     "negative float32: far enough for a weight of exactly 0, and a finite number, so that a row "
-    "in which all is hidden does not become NaN."
+    "with every key hidden does not become NaN."
 )
 
 left, right = st.columns(2, gap="large")
 with left:
     st.subheader("A window reaches further than it looks", anchor=False)
     st.markdown(
-        "Each block looks `w − 1` places further back than the last: what block 1 has gathered, "
-        f"block 2 passes on. Counted by gradient, for the last of {measure.MAX_LENGTH} tokens."
+        "Each block looks `w − 1` positions further back than the one before: what block 1 has "
+        f"gathered, block 2 passes on. Counted by gradients, for the last of "
+        f"{measure.MAX_LENGTH} tokens."
     )
     live_plot(
         window_chart(
@@ -351,8 +350,8 @@ with left:
 with right:
     st.subheader("The leak, measured from outside", anchor=False)
     st.markdown(
-        "Without gradients: change a later token, and see how far the logits before it move. A "
-        "causal mask and a window keep them where they are, to the last digit. "
+        "Without gradients: change a later token, and see how far the logits before it move. With "
+        "a causal mask or a window they stay the same, to the last digit. "
         f"({counted(n_layers, 'block')}, plain masks, untrained.)"
     )
     with st.container(horizontal=True):
@@ -363,13 +362,13 @@ with right:
                 f"{moved:.2g}",
                 border=True,
                 help="How far a logit moves when a later token is replaced.",
-                delta="nothing gets through" if moved == 0 else "leaks",
+                delta="no leak" if moved == 0 else "leaks",
                 delta_arrow="off",
                 delta_color="green" if moved == 0 else "red",
             )
     st.markdown(
-        "A low training loss says nothing about that. When a model writes by itself, the token to "
-        "look at does not exist yet: train both at the end of this page."
+        "A low training loss does not show it. When a model writes by itself, the next token does "
+        "not exist yet and cannot be copied: train both at the end of this page."
     )
 
 st.subheader("A padded batch against the same sequences alone", anchor=False)
@@ -384,7 +383,7 @@ for side in measure.SIDES:
 live_plot(padded_picture(parts, size=common.tall(340, 470)), key="masks_padded")
 st.markdown(about_padding(parts, kind, position))
 st.caption(
-    "Colour: the largest difference of a logit at that place. The padding itself is never scored."
+    "Colour: the largest difference of a logit at that position. Padding itself is not compared."
 )
 common.source(
     SOURCES[kind],
@@ -398,17 +397,15 @@ common.source(
 # --- training ---------------------------------------------------------------------------------
 
 LINES = ("causal mask", "no mask")
-COLLAPSED, HOLDS = 0.5, 0.8  # accuracies without the answer in view
+COLLAPSED, HOLDS = 0.5, 0.8  # accuracies without teacher forcing
 ACCURACIES = {
-    "answer in view": "Teacher-forced accuracy: each token is predicted with the right answer "
-    "before it given.",
-    "on its own": "Free-running accuracy: the model continues from its own output, as it must in "
-    "use.",
+    "with teacher forcing": "Each token is predicted with the right answer before it given.",
+    "without": "The model continues from its own output, as it has to in use.",
 }
 
 
 def after(views: dict[str, View]) -> None:
-    """Accuracy with the right answer in view, and without it."""
+    """Accuracy with teacher forcing, and without."""
     last = [view.frames[-1] if view.frames else None for view in views.values()]
     shares = [(f.teacher_forced, f.free_running) if f else (None, None) for f in last]
     with st.container(horizontal=True):
@@ -421,19 +418,17 @@ def after(views: dict[str, View]) -> None:
 
 
 def about_no_mask(forced: float, free: float) -> str:
-    """What became of the model without a mask."""
-    said = (
-        f"Without a mask {forced:.0%} are right while the answer is in view, and {free:.0%} when "
-        "it is not"
-    )
+    """What the model without a mask has learnt."""
+    said = f"Without a mask {forced:.0%} are right with teacher forcing, and {free:.0%} without"
     if free < COLLAPSED:
-        said += ": it has learnt to read the answer off, and little else."
-        return f"{said} Its loss does not tell."
+        return (
+            f"{said}: it has learnt to copy the answer, and little else. Its loss does not show it."
+        )
     if free < HOLDS:
-        return f"{said}: a good part of it was read off."
+        return f"{said}: a good part of it was copied."
     return (
-        f"{said}: this one could look ahead, and learnt the task all the same. "
-        "That a mask leaks does not say what is made of it: both have to be measured."
+        f"{said}: it could look ahead, and learnt the task all the same. "
+        "A leak does not say whether a model uses it: both have to be measured."
     )
 
 
@@ -442,11 +437,11 @@ task = TASKS["reverse"](length=6)
 base = Spec(ModelConfig.for_task(task, position=trained), task, TrainConfig())
 common.training(
     "masks",
-    "Reverse six symbols, under a causal mask and without any. Which loss ends lower? And who can "
-    "still do it when the answer is not there to be looked at? Then choose "
+    "Reverse six symbols, under a causal mask and without any. Which loss ends lower? And which "
+    "model can still do it when there is no answer to copy? Then choose "
     f"{'sinusoidal' if trained == 'rotary' else 'rotary'} positions, and train again.",
     make_setup(base, [(("mask", "none"),)]),
     LINES,
     after=after,
 )
-common.onwards("masks")
+common.prev_next("masks")

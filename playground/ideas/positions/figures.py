@@ -1,4 +1,4 @@
-"""Figures of the page about positions: what a scheme tells, a shuffle, and longer texts."""
+"""Figures of the page about positions: what a scheme does, a shuffle, and longer texts."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from playground.figures import panels, style
 from playground.figures.style import Figure, Sizes
 
-LEAST = 1e-17  # the left end of the bars: below what float64 can round away
-NARROW, WIDE = 400, 800  # pixels that the bars and the losses will about have
+LEAST = 1e-17  # the left end of the bars: less than the rounding errors of float64
+NARROW, WIDE = 400, 800  # pixels, roughly, of the bars and the losses on a laptop
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def order_picture(
     alt: str = "",
     size: Sizes = style.LAPTOP,
 ) -> Figure:
-    """A scheme as a table, as waves, and as what it makes of a distance.
+    """A scheme as a table, as waves, and as a function of the distance.
 
     Args:
         matrix: [row, column]; coloured symmetrically around 0.
@@ -107,12 +107,12 @@ def _range(lines: Sequence[Line]) -> list[float]:
 
 
 def _drawn(curve: Line, size: Sizes) -> list[dict[str, Any]]:
-    """The line, and below it its band."""
+    """The line, with its band behind it."""
     behind = curve.colour is None
     colour = style.MUTED if behind else style.run_colour(curve.colour)
-    places = list(range(len(curve.y)))
+    along = list(range(len(curve.y)))
     drawn = panels.line(
-        places,
+        along,
         style.finite(curve.y),
         colour,
         size.thin if behind else size.line,
@@ -125,11 +125,11 @@ def _drawn(curve: Line, size: Sizes) -> list[dict[str, Any]]:
         return [drawn]
     around = style.finite([*curve.high, *reversed(curve.low)])
     filled = {"fill": "toself", "fillcolor": colour, "opacity": 0.2}
-    return [panels.line([*places, *reversed(places)], around, colour, 0, **filled), drawn]
+    return [panels.line([*along, *reversed(along)], around, colour, 0, **filled), drawn]
 
 
 def number(value: float) -> str:
-    """Two digits, and powers of ten for what is nearly nothing: 0.98, −0.02, 1.8·10⁻¹⁵."""
+    """Two digits, and powers of ten for tiny numbers: 0.98, −0.02, 1.8·10⁻¹⁵."""
     if value == 0 or abs(value) >= 1e-3:
         text = f"{value:.2g}" if abs(value) < 10 else f"{value:.0f}"
         return text.replace("-", "−")
@@ -147,7 +147,7 @@ def shuffle_picture(
     *,
     size: Sizes = style.LAPTOP,
 ) -> Figure:
-    """The output of each word, the same after a shuffle, back at its word, and the difference.
+    """The output of each word, the same after a shuffle, moved back, and the difference.
 
     Args:
         before, after: [word, column], in the order of `words`.
@@ -255,16 +255,17 @@ def beyond_chart(
     bins: int,
     size: Sizes = style.LAPTOP,
 ) -> Figure:
-    """Loss at each position; beyond the trained length nobody has been before.
+    """Loss at each position, within and beyond the trained length.
 
     Args:
-        lines: name -> (index of its colour, one number for each position that it can do).
+        lines: name -> (index of its colour, one number for each position that it has).
         trained, tested: positions.
-        bins: so many positions are drawn as their mean.
+        bins: how many positions each point is the mean of.
     """
     if not lines:
         return panels.empty_figure(
-            f"once the runs rest, they are tested here on {tested} characters", size=size
+            f"once the runs are finished or paused, they are tested here on {tested} characters",
+            size=size,
         )
     below = style.legend_below([name + "     " for name in lines], WIDE, size)
     below["margin"] |= {"t": 2 * size.font, "b": below["margin"]["b"] + size.font}
@@ -315,7 +316,7 @@ def beyond_chart(
 
 
 def _end(name: str, x: float, y: float, colour: str, size: Sizes) -> dict[str, Any]:
-    """Where a line has to stop: a note in the empty corner, pointing there."""
+    """A note in the empty corner that points to where a line has to stop."""
     return panels.annotation(
         f"{style.escape(name)}:<br>no such position",
         x,

@@ -1,4 +1,4 @@
-"""Positions: what each scheme tells, whether a shuffle is noticed, what lies beyond training."""
+"""Positions: what each scheme does, whether a shuffle is noticed, longer texts than trained on."""
 
 import math
 from collections.abc import Sequence
@@ -19,27 +19,27 @@ from core.trace import Recorder
 from core.train import Trainer
 
 BASE = 10_000.0  # of the wavelengths, in the paper and in RoFormer
-QUERIES = 64  # random ones that are turned
+QUERIES = 64  # random ones that are rotated
 WORDS = ("the", "dog", "bites", "the", "man")
-# name -> at each place the index of the word that comes to stand there
+# name -> at each position the index of the word that is moved there
 ORDERS: dict[str, tuple[int, ...]] = {
     "dog ↔ man": (0, 4, 2, 3, 1),
     "backwards": (4, 3, 2, 1, 0),
     "mixed": (2, 0, 4, 1, 3),
 }
-SOURCE = "docs"  # what is read
-TIMES = 4  # tested on texts so many times as long as those that were learnt
-ROWS, TOKENS = 256, 24_576  # texts in the test, and characters in all of them, at most
+SOURCE = "docs"  # the text
+TIMES = 4  # tested on texts this many times as long as those trained on
+ROWS, TOKENS = 256, 24_576  # of the test: at most so many texts, and characters in total
 
 
-# --- what a scheme tells --------------------------------------------------------------------
+# --- what a scheme does --------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Effect:
-    """What a position scheme does, read off the real object."""
+    """What a position scheme does, as the real object does it."""
 
-    table: np.ndarray  # float32 [position, column]: what is added, or what becomes of (1, 0)
+    table: np.ndarray  # float32 [position, column]: what is added, or what (1, 0) is rotated to
     bias: np.ndarray  # float32 [head, query, key]: what is added to the scores
 
 
@@ -55,7 +55,7 @@ def scheme(kind: str, d_model: int, n_heads: int, length: int) -> Position:
 @lru_cache(maxsize=128)
 @torch.no_grad()
 def effect(kind: str, d_model: int, n_heads: int, length: int) -> Effect:
-    """What is added to the tokens, how pairs of columns are turned, what is added to the scores."""
+    """What is added to tokens, how pairs of columns are rotated, what is added to scores."""
     position = scheme(kind, d_model, n_heads, length)
     zeros = torch.zeros(1, length, d_model)
     added = position.add(zeros)[0]
@@ -70,26 +70,26 @@ def effect(kind: str, d_model: int, n_heads: int, length: int) -> Effect:
 
 
 def wavelengths(width: int) -> list[float]:
-    """Positions until each pair of columns is back where it began: 2π·10000^(2i/width)."""
+    """How many positions make a full turn of each pair of columns: 2π·10000^(2i/width)."""
     return [2 * math.pi * BASE ** (2 * i / width) for i in range((width + 1) // 2)]
 
 
 @dataclass(frozen=True)
 class Similarity:
-    """How two positions fit each other, against the distance between them."""
+    """The similarity of two positions, over the distance between them."""
 
     mean: np.ndarray  # float64 [distance], 1 at distance 0
-    low: np.ndarray  # the tenth lowest in a hundred …
-    high: np.ndarray  # … and the tenth highest
-    drift: float  # at most so much differ two pairs of positions at one distance
+    low: np.ndarray  # 10th percentile
+    high: np.ndarray  # 90th percentile
+    drift: float  # the largest difference between two pairs of positions at one distance
 
 
 @lru_cache(maxsize=128)
 @torch.no_grad()
 def similarity(kind: str, d_model: int, n_heads: int, length: int) -> Similarity:
-    """p_i·p_j of the rows that are added, or q·k of equal queries and keys that are turned.
+    """p_i·p_j of the rows that are added, or q·k of equal queries and keys that are rotated.
 
-    As a share of what they are at distance 0. Of turned ones over `QUERIES` random queries.
+    As a share of what they are at distance 0; the rotated ones are `QUERIES` random queries.
     """
     position = scheme(kind, d_model, n_heads, length)
     added = position.add(torch.zeros(1, length, d_model))
@@ -118,8 +118,8 @@ class Shuffled:
     before: np.ndarray  # float64 [word, d_model]: the output of each word
     after: np.ndarray  # the same of the shuffled words, each output back at its word
     difference: float  # the largest one between these two: 0 is equivariant
-    in_place: float  # the largest one between the outputs at one place: 0 would be invariant
-    of_mean: float  # the largest one between the means over all places
+    in_place: float  # the largest one between outputs at one position: 0 would be invariant
+    of_mean: float  # the largest one between the means over all positions
 
 
 @lru_cache(maxsize=256)
@@ -127,10 +127,10 @@ class Shuffled:
 def shuffled(
     kind: str, mask: str, order: Sequence[int], d_model: int = 64, n_heads: int = 4
 ) -> Shuffled:
-    """Compare what comes out with and without a shuffle.
+    """Compare the outputs with and without a shuffle.
 
     Args:
-        order: at each place the index of the word that comes to stand there.
+        order: at each position the index of the word that is moved there.
     """
     names = list(dict.fromkeys(WORDS))
     config = ModelConfig(
@@ -166,10 +166,10 @@ def shuffled(
 
 @dataclass(frozen=True)
 class Beyond:
-    """How a model does at each position, also beyond the length that it was trained on."""
+    """How well a model does at each position, also beyond the length that it was trained on."""
 
     trained: int  # positions
-    tested: int  # positions asked for
+    tested: int  # positions
     step: int
     loss: np.ndarray  # float64 [position]: nats
     right: np.ndarray  # float64 [position]: share of right characters
@@ -186,13 +186,13 @@ class Beyond:
 
 @lru_cache(maxsize=8)
 def long_texts(length: int) -> Batch:
-    """Validation texts of this length; they begin anywhere, so every position is as hard."""
+    """Validation texts of this length; they begin anywhere, so all positions are equally hard."""
     return Text(source=SOURCE, length=length).validation("decoder", min(ROWS, TOKENS // length))
 
 
 @torch.no_grad()
 def beyond(trainer: Trainer) -> Beyond:
-    """Let a model read texts `TIMES` as long as it has ever seen."""
+    """Let a model read texts `TIMES` as long as those it was trained on."""
     trained = trainer.task.length
     tested = TIMES * trained
     batch = long_texts(tested)
@@ -216,5 +216,5 @@ def beyond(trainer: Trainer) -> Beyond:
 
 
 def task(length: int) -> Text:
-    """What is learnt."""
+    """The task that is learnt."""
     return Text(source=SOURCE, length=length)

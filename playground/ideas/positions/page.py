@@ -1,4 +1,4 @@
-"""Positions: five ways to tell the order, what a shuffle shows, texts longer than trained on."""
+"""Positions: five ways to encode the order, what a shuffle shows, longer texts than trained on."""
 
 import math
 from typing import NamedTuple
@@ -33,7 +33,7 @@ STEPS = 200
 EQUIVARIANT = 1e-9  # a difference below is rounding: everything is computed in float64
 
 KIND = Knob(
-    "order_kind", "Positions", KINDS, "sinusoidal", "How the model is told where a token stands."
+    "order_kind", "Positions", KINDS, "sinusoidal", "How the model is told the position of a token."
 )
 WIDTH = Knob("order_d_model", "d_model", (16, 32, 64, 128), 64, "Columns of the table.")
 HEADS = Knob(
@@ -41,7 +41,7 @@ HEADS = Knob(
     "Heads",
     (1, 2, 4, 8),
     4,
-    "Rotary turns the columns of a head; ALiBi has a slope for each.",
+    "Rotary rotates the columns of each head; ALiBi has a slope for each head.",
 )
 LENGTH = Knob("order_length", "Length", (16, 32, 64, 128), 64, "How many positions are shown.")
 PAIR = Knob(
@@ -49,17 +49,17 @@ PAIR = Knob(
     "Pair of columns",
     tuple(range(64)),
     4,
-    "Two columns that share a wavelength: framed in the table, drawn as waves.",
+    "Two columns with the same wavelength: framed in the table, drawn as waves.",
 )
-HEAD = Knob("order_head", "Head", tuple(range(1, 9)), 2, "Whose bias is drawn as a map.")
+HEAD = Knob("order_head", "Head", tuple(range(1, 9)), 2, "The head whose bias is drawn as a map.")
 ORDER = Knob(
     "order_shuffle",
     "Shuffle",
     tuple(measure.ORDERS),
     "dog ↔ man",
-    "In which order the words are read the second time.",
+    "The order in which the words are read the second time.",
 )
-MASK = Knob("order_mask", "Mask", MASKS, "none", "Whether a word may look at those behind it.")
+MASK = Knob("order_mask", "Mask", MASKS, "none", "Whether a word may look at the words after it.")
 TRAINED = Knob(
     "order_trained",
     "Trained on",
@@ -69,11 +69,11 @@ TRAINED = Knob(
 )
 
 
-# --- what a scheme tells --------------------------------------------------------------------
+# --- what a scheme does --------------------------------------------------------------------
 
 
 class Shape(NamedTuple):
-    """What is chosen. `chosen` is a pair of columns, or a head of ALiBi's; the first is 0."""
+    """The chosen scheme and sizes; `chosen` is a pair of columns, or a head of ALiBi, from 0."""
 
     kind: str
     d_model: int
@@ -83,7 +83,7 @@ class Shape(NamedTuple):
 
     @property
     def far(self) -> int:
-        """A distance to hold against that of neighbours."""
+        """A distance to compare with that of neighbours."""
         return self.length // 4
 
     def effect(self) -> measure.Effect:
@@ -94,7 +94,7 @@ class Shape(NamedTuple):
 
 
 class Explained(NamedTuple):
-    """A scheme in a sentence with measured numbers, in a formula with the same, in a picture."""
+    """A scheme in a sentence, in a formula and in a picture, all with measured numbers."""
 
     sentence: str
     formula: tuple[str, str]
@@ -104,7 +104,7 @@ class Explained(NamedTuple):
 def no_positions(shape: Shape) -> Explained:
     table = shape.effect().table
     return Explained(
-        "Nothing is added, turned or subtracted: a token looks the same wherever it stands.",
+        "Nothing is added, rotated or subtracted: a token looks the same at every position.",
         (r"x_p = E[\text{token}_p],", r"P[p] = 0 \text{ for every } p"),
         order_picture(
             table,
@@ -134,7 +134,7 @@ def alibi(shape: Shape) -> Explained:
     return Explained(
         f"Nothing is added to the tokens. Head {head + 1} takes {slope:.3g} off a score for each "
         f"step of distance: a key 8 steps away keeps {math.exp(-8 * slope):.0%} of its weight. "
-        "Forwards or backwards makes no difference; only a mask makes one.",
+        "It does not tell forwards from backwards; only a mask does.",
         (
             r"\text{score}_{ij} = \frac{q_i \cdot k_j}{\sqrt{d_k}} - m_h\,|i-j|,",
             rf"m_{{{head + 1}}} = {slope:.4g},\quad e^{{-8 m}} = {math.exp(-8 * slope):.3g}",
@@ -159,9 +159,9 @@ def alibi(shape: Shape) -> Explained:
 def learned(shape: Shape) -> Explained:
     length, near = shape.length, shape.similarity().mean
     return Explained(
-        f"Untrained, the table is noise: neighbours are alike by {number(near[1])}, rows "
-        f"{shape.far} apart by {number(near[shape.far])}, a row and itself by 1. Order has to be "
-        f"learnt, row by row, and there is no row after position {length - 1}.",
+        f"Untrained, the table is noise: the similarity of neighbours is {number(near[1])}, of "
+        f"rows {shape.far} apart {number(near[shape.far])}, of a row and itself 1. The order "
+        f"has to be learnt, row by row, and there is no row after position {length - 1}.",
         (
             r"x_p = E[\text{token}_p] + P[p],\quad P \sim N(0,\, 0.02^2),",
             rf"{length} \times {shape.d_model} = {length * shape.d_model}\ \text{{parameters}}",
@@ -174,8 +174,8 @@ def sinusoidal(shape: Shape) -> Explained:
     found = shape.similarity()
     said, wave = waves_in_words(shape, shape.d_model)
     return Explained(
-        f"{said} Neighbours are alike by {found.mean[1]:.2f}, rows {shape.far} apart by "
-        f"{found.mean[shape.far]:.2f}, the same wherever they stand (to {number(found.drift)}).",
+        f"{said} The similarity of neighbours is {found.mean[1]:.2f}, of rows {shape.far} "
+        f"apart {found.mean[shape.far]:.2f}, at every position (to {number(found.drift)}).",
         (
             r"PE_{p,2i} = \sin\frac{p}{10000^{2i/d}},\; PE_{p,2i+1} = \cos\frac{p}{10000^{2i/d}},",
             wave,
@@ -190,26 +190,26 @@ def rotary(shape: Shape) -> Explained:
     pair = r"\begin{pmatrix}q_{2i}\\q_{2i+1}\end{pmatrix}"
     return Explained(
         f"{said} Equal q and k keep {found.mean[1]:.0%} of their score at distance 1 and "
-        f"{found.mean[shape.far]:.0%} at {shape.far} (the band: 8 of 10 random tokens). Where they "
-        "stand does not matter, only how far apart: it differs by "
+        f"{found.mean[shape.far]:.0%} at {shape.far} (the band: 8 of 10 random tokens). Their "
+        "positions do not matter, only the distance: the share differs by "
         f"{number(found.drift)} at most.",
         (rf"{pair} \mapsto R(p\,\theta_i){pair},\; \theta_i = 10000^{{-2i/d_k}},", wave),
         table_picture(
             shape,
             ("cos", "sin"),
             product="q·k",
-            titles=("what becomes of (1, 0)", "equal q and k"),
+            titles=("what (1, 0) is rotated to", "equal q and k"),
             axes=("column of a head", "share of the score"),
         ),
     )
 
 
 def waves_in_words(shape: Shape, width: int) -> tuple[str, str]:
-    """How far the pairs of columns turn; and the wavelength of the chosen one, in TeX."""
+    """How many pairs of columns go all the way round; the wavelength of the chosen one, in TeX."""
     length, waves = shape.length, measure.wavelengths(width)
     turns, wave = sum(wave <= length for wave in waves), f"{waves[shape.chosen]:,.1f}"
     return (
-        f"{turns} of {len(waves)} pairs turn{'s' * (turns == 1)} all the way round within {length} "
+        f"{turns} of {len(waves)} pairs complete{'s' * (turns == 1)} a full turn within {length} "
         f"positions; the slowest needs {waves[-1]:,.0f}.",
         rf"\lambda_{{{shape.chosen}}} = 2\pi\cdot 10000^{{{2 * shape.chosen}/{width}}} = "
         + wave.replace(",", "{,}"),
@@ -221,15 +221,15 @@ def table_picture(
     names: tuple[str, str],
     *,
     product: str = "p·p",
-    titles: tuple[str, str] = ("added to the tokens", "how alike two rows are"),
+    titles: tuple[str, str] = ("added to the tokens", "similarity of two rows"),
     axes: tuple[str, str] = ("column", "p·p, as a share of |p|²"),
 ) -> Figure:
-    """A table of rows for positions, one pair of its columns as waves, and how alike its rows are.
+    """A table with a row for each position, a pair of its columns as waves, its rows' similarity.
 
     Args:
-        names: of the two columns of the chosen pair; the fastest and the slowest pair stand behind.
-        titles: of the table and of the likeness.
-        axes: of the table's columns and of the likeness.
+        names: of the two columns of the chosen pair; the fastest and the slowest pair lie behind.
+        titles: of the table and of the similarity.
+        axes: of the table's columns and of the similarity.
     """
     pair, found, table = shape.chosen, shape.similarity(), shape.effect().table
     columns, mean = table.T, found.mean
@@ -246,8 +246,8 @@ def table_picture(
         axes=(axes[0], "position"),
         columns=(2 * pair, 2 * pair + 1),
         fit_axis=axes[1],
-        alt=f"Positions {shape.kind}: at distance 1 the likeness is {mean[1]:.2f}, at {shape.far} "
-        f"it is {mean[shape.far]:.2f}.",
+        alt=f"Positions {shape.kind}: at distance 1 the similarity is {mean[1]:.2f}, at "
+        f"{shape.far} it is {mean[shape.far]:.2f}.",
         size=common.tall(340),
     )
 
@@ -271,8 +271,8 @@ def noticed(found: measure.Shuffled, kind: str) -> str:
     if found.difference < EQUIVARIANT:
         said = (
             f"The outputs are shuffled along with the words {largest}: the model is "
-            "**equivariant**. It is not invariant, as is often said: what comes out at a place "
-            f"changes by up to {found.in_place:.2g}. Only what adds up all places is invariant, "
+            "**equivariant**. It is not invariant, as many say: the output at a position "
+            f"changes by up to {found.in_place:.2g}. Only a sum over all positions is invariant, "
             f"such as their mean (it changes by {number(found.of_mean)})."
         )
         if kind == "alibi":
@@ -293,12 +293,12 @@ def noticed(found: measure.Shuffled, kind: str) -> str:
 
 
 def tested_longer(views: dict[str, View]) -> None:
-    """Each run that has ended, tested on texts longer than it was trained on."""
+    """Each run that is not training, tested on texts longer than it was trained on."""
     trained = views[KINDS[0]].spec.task.length
     tests = {
         kind: found
         for kind, view in views.items()
-        if (found := common.at_rest("order", view, measure.beyond)) is not None
+        if (found := common.measured_when_idle("order", view, measure.beyond)) is not None
     }
     st.markdown(f"**Trained on {trained} characters, tested on {measure.TIMES * trained}**")
     left, right = common.beside(2, vertical_alignment="center")
@@ -326,9 +326,9 @@ def tested_longer(views: dict[str, View]) -> None:
         st.markdown(cost_beyond(tests))
         st.caption(
             "Mean loss in nats and share of characters predicted right, on validation texts that "
-            "begin anywhere in Python's documentation. Behind the first few, which have little to "
-            "go by, all positions are as hard as each other: what rises beyond the line comes from "
-            "a place, or a length, that was never seen."
+            "begin anywhere in Python's documentation. After the first few, which have little "
+            "context, all positions are equally hard: what rises beyond the line comes from a "
+            "position, or a length, that was never seen in training."
         )
 
 
@@ -343,7 +343,7 @@ def within_and_beyond(kind: str, found: measure.Beyond) -> str:
 
 
 def cost_beyond(tests: dict[str, measure.Beyond]) -> str:
-    """By how much each loses beyond the trained length, best first."""
+    """By how much each loss rises beyond the trained length, best first."""
     lost = {
         kind: found.beyond(found.loss) - found.within(found.loss)
         for kind, found in tests.items()
@@ -353,7 +353,7 @@ def cost_beyond(tests: dict[str, measure.Beyond]) -> str:
         return ""
     costs = [f"`{kind}` {lost[kind]:+.2f}" for kind in sorted(lost, key=lost.get)]
     said = ", ".join(costs).replace("-", "−")
-    return f"What the step beyond the trained length costs, in nats: {said}."
+    return f"Rise of the loss beyond the trained length, in nats: {said}."
 
 
 # --- the page -------------------------------------------------------------------------------
@@ -388,8 +388,8 @@ with common.row():
     st.markdown(
         f"Positions: **{kind}**, untrained, {d_model} columns, {common.counted(n_heads, 'head')}"
     )
-places = measure.ORDERS[name]
-found = measure.shuffled(kind, mask, places, d_model, n_heads)
+order = measure.ORDERS[name]
+found = measure.shuffled(kind, mask, order, d_model, n_heads)
 st.markdown(noticed(found, kind))
 left, right = common.beside(2.2, vertical_alignment="center")
 with left:
@@ -397,7 +397,7 @@ with left:
         found.before,
         found.after,
         measure.WORDS,
-        [measure.WORDS[i] for i in places],
+        [measure.WORDS[i] for i in order],
         size=common.tall(300),
     )
     live_plot(figure, key="order_shuffled")
@@ -405,7 +405,7 @@ with right:
     figure = blind_chart(
         {
             f"mask {m}": {
-                k: measure.shuffled(k, m, places, d_model, n_heads).difference for k in KINDS
+                k: measure.shuffled(k, m, order, d_model, n_heads).difference for k in KINDS
             }
             for m in MASKS
         },
@@ -423,9 +423,9 @@ common.training(
     "order",
     f"Five models learn Python's documentation, {trained} characters at a time. Which of them can "
     f"read a text of {measure.TIMES * trained}? The paper hoped that sinusoids would (section "
-    "3.5). Guess first; each is tested as soon as it rests.",
+    "3.5). Guess first; each is tested as soon as it finishes or pauses.",
     make_setup(base, [(("position", kind),) for kind in KINDS[1:]]),
     list(KINDS),
     tested_longer,
 )
-common.onwards("order")
+common.prev_next("order")

@@ -1,4 +1,4 @@
-"""Figures of the page about residuals and norms: the wiring, and what depth does to what flows."""
+"""Figures of the page about residuals and norms: the wiring, and what depth does to the stream."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,10 +16,10 @@ WITH, WITHOUT = (
 )  # residual connections, wherever they are compared
 NORM = style.RUN_COLOURS[2]
 NORM_DASHES = {"post": "solid", "pre": "dash", "none": "dot"}
-FLOOR = 1e-48  # over all depths: the lines go on below, and would press the others flat
-AXIS = (1e-3, 1e1)  # a panel shows at least these sizes, so that little things look little
+FLOOR = 1e-48  # over all depths: what lies below would make the other lines look flat
+AXIS = (1e-3, 1e1)  # a panel shows at least this range, so that small changes look small
 
-# Rows of the wiring, from below: where each piece stands. Absent ones leave their place empty.
+# Rows of the wiring, from below: the height of each piece. Absent ones leave their row empty.
 ROWS = {
     "in": 0,
     "before": 1,
@@ -39,7 +39,7 @@ HALF = 0.34  # the height of a box, from its middle
 
 
 def wiring_picture(residual: bool, norm: str, *, size: Sizes = style.LAPTOP) -> Figure:
-    """One block, from below to above: its two sub-layers and what surrounds them.
+    """One block, from bottom to top: its two sub-layers and what surrounds them.
 
     Args:
         norm: `post`, `pre` or `none`.
@@ -49,9 +49,10 @@ def wiring_picture(residual: bool, norm: str, *, size: Sizes = style.LAPTOP) -> 
         "pre": "before it",
         "none": "nowhere",
     }[norm]
-    ways = "each with a way around it" if residual else "without a way around them"
+    around_each = "each with" if residual else "without"
     figure = panels.new_figure(
-        f"One block: attention, then feed-forward, {ways}. LayerNorm stands {around}.",
+        f"One block: attention, then feed-forward, {around_each} a residual connection. "
+        f"LayerNorm: {around}.",
         size,
         "wiring",
         margin=style.margin(4, 4, 4, 4),
@@ -107,7 +108,7 @@ def wiring_picture(residual: bool, norm: str, *, size: Sizes = style.LAPTOP) -> 
 
 
 def _around(low: float, high: float, stroke: dict[str, Any]) -> dict[str, Any]:
-    """The way around a sub-layer: out of the stream at `low`, up, and back at `high`."""
+    """A residual connection: out of the stream at `low`, up, and back at `high`."""
     path = f"M 0 {low} L -1.2 {low} L -1.2 {high}"
     return {"type": "path", "path": path, "line": stroke, "layer": "below"}
 
@@ -130,7 +131,7 @@ def _arrow(
     )
 
 
-# --- through the layers ---------------------------------------------------------------------
+# --- through the blocks ---------------------------------------------------------------------
 
 
 def depth_picture(
@@ -145,8 +146,8 @@ def depth_picture(
     Args:
         quantities: title -> with residual connections or without -> a number for the input and for
             the stream after each block.
-        residual: which of the two is chosen; the other one stands behind it, thin.
-        smallest: the smallest number of float32, drawn where a panel gets that far.
+        residual: which of the two is chosen; the other one is drawn behind it, thin.
+        smallest: the smallest number of float32, drawn where a panel reaches it.
     """
     names = {True: "with residual connections", False: "without"}
     alt = _flow_alt(quantities, residual)
@@ -227,7 +228,7 @@ def _mark_smallest(
 
 
 def _positive(values: Sequence[float]) -> np.ndarray:
-    """A gap where a number is 0: no logarithmic axis has a place for it. float64, for 1e-150."""
+    """A gap where a number is 0, which no logarithmic axis can show. float64, for 1e-150."""
     numbers = np.array(values, dtype=np.float64)
     numbers[~(np.isfinite(numbers) & (numbers > 0))] = np.nan
     return numbers
@@ -256,8 +257,8 @@ def depth_sweep(
 
     Args:
         quantities: title -> (residual, norm) -> a number for each depth.
-        chosen: depth, residual and norm to ring.
-        smallest: the smallest number of float32, drawn where a panel gets that far.
+        chosen: depth, residual and norm to mark with a ring.
+        smallest: the smallest number of float32, drawn where a panel reaches it.
     """
     names = {
         (residual, norm): f"{'with' if residual else 'without'}, "
@@ -306,7 +307,7 @@ def depth_sweep(
 def norm_picture(
     steps: Sequence[tuple[str, Sequence[float]]], *, size: Sizes = style.LAPTOP
 ) -> Figure:
-    """A token's numbers after each step of LayerNorm: bars, with the numbers on them.
+    """A token's numbers after each step of LayerNorm, as bars.
 
     Each panel has an axis of its own, except that the last two share theirs.
 
@@ -351,7 +352,7 @@ def _around_bars(values: Sequence[float]) -> list[float]:
 
 
 def short(value: float) -> str:
-    """A number in few characters, as a class would write it."""
+    """A number in few characters, as one would write it on a blackboard."""
     size = abs(value)
     if value == 0:
         return "0"
@@ -380,7 +381,7 @@ def skip_bars(
         "skipped",
         margin=style.margin(5 * size.font, 8, size.font, 3 * size.font),
         bargap=0.35,
-        annotations=[panels.reference_label(f"blind guess {chance:.2f}", chance, size)],
+        annotations=[panels.reference_label(f"guess without reading {chance:.2f}", chance, size)],
     )
     drawn = panels.bars(
         names,

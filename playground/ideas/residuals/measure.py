@@ -1,4 +1,4 @@
-"""Residuals and norms: what depth does to the stream, to what it says, and to the gradient."""
+"""Residuals and norms: what depth does to the stream, to the positions and to the gradient."""
 
 import math
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ COUNT = 8  # numbers of the token whose LayerNorm is shown
 LARGEST = 1e6  # of these
 
 
-# --- through the layers ---------------------------------------------------------------------
+# --- through the blocks ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Flow:
 
     @property
     def factor(self) -> float:
-        """What is left in block 1 of the last block's gradient; with one block, in the input."""
+        """The share of the last block's gradient left in block 1; with one block, in the input."""
         first = self.gradient[1 if len(self.gradient) > 2 else 0]
         return first / self.gradient[-1] if self.gradient[-1] else 0.0
 
@@ -52,7 +52,7 @@ class Flow:
 
 
 def config(n_layers: int, residual: bool, norm: str, init: str) -> ModelConfig:
-    """The model that is looked at: narrow, so that 32 blocks of it are quick."""
+    """The model that is measured: narrow, so that 32 blocks of it are quick."""
     return ModelConfig.for_task(
         TASK,
         d_model=D_MODEL,
@@ -69,7 +69,7 @@ def config(n_layers: int, residual: bool, norm: str, init: str) -> ModelConfig:
 def flow(n_layers: int, residual: bool, norm: str, init: str) -> Flow:
     """One forward and one backward of an untrained model on a few rows of reverse.
 
-    In float64: without residual connections numbers get smaller than float32 can write.
+    In float64: without residual connections numbers get smaller than float32 can hold.
     """
     model = build_model(config(n_layers, residual, norm, init)).double()
     batch, trace = TASK.validation("decoder", ROWS), Recorder()
@@ -87,7 +87,7 @@ def flow(n_layers: int, residual: bool, norm: str, init: str) -> Flow:
 
 
 def length(x: Tensor) -> float:
-    """Root of the sum of the squares, also where these would be too small or large to write."""
+    """Root of the sum of the squares, also where these would be too small or too large."""
     largest = x.detach().abs().max().item()
     return largest * (x.detach() / largest).norm().item() if largest else 0.0
 
@@ -95,7 +95,7 @@ def length(x: Tensor) -> float:
 def variation(x: Tensor) -> float:
     """How much the positions of a row differ, as a share of their size: 0 when all are the same.
 
-    What is left of x once its mean over the positions is taken away.
+    What is left of x when its mean over the positions is subtracted.
     """
     size = length(x)
     return length(x - x.mean(1, keepdim=True)) / size if size else 0.0
@@ -124,11 +124,11 @@ class Normalised:
     centred: tuple[float, ...]  # minus the mean
     scaled: tuple[float, ...]  # divided by √(variance + eps)
     out: tuple[float, ...]  # times gain, plus shift
-    off: float  # largest difference to what nn.LayerNorm gives
+    off: float  # largest difference from what nn.LayerNorm gives
 
 
 def layer_norm(values: Sequence[float], gain: float, shift: float) -> Normalised:
-    """The arithmetic of LayerNorm with plain numbers, held against PyTorch's own."""
+    """The arithmetic of LayerNorm with plain numbers, compared with PyTorch's own."""
     mean = sum(values) / len(values)
     centred = [value - mean for value in values]
     variance = sum(value**2 for value in centred) / len(values)
@@ -149,8 +149,8 @@ def numbers(text: str) -> tuple[float, ...]:
     """Read the numbers of a token.
 
     Raises:
-        ValueError: not as many numbers as there have to be, or one that is too large; the message
-            says the rule.
+        ValueError: too few or too many numbers, or one that is too large; the message gives the
+            rule.
     """
     found = []
     for word in text.replace(",", " ").replace("−", "-").split():
@@ -185,7 +185,7 @@ class Skipped:
 
 
 def skip_each(trainer: Trainer) -> Skipped:
-    """Leave out one block after another of a trained model."""
+    """Leave out each block of a trained model in turn."""
     batch, blocks = TASK.validation("decoder"), range(len(trainer.model.blocks))
     return Skipped(
         trainer.evaluate(batch).loss, tuple(loss_without(trainer, batch, block) for block in blocks)
@@ -193,7 +193,7 @@ def skip_each(trainer: Trainer) -> Skipped:
 
 
 def loss_without(trainer: Trainer, batch: Batch, block: int) -> float:
-    """Loss when a block hands on what it was given: its output is exchanged for its input."""
+    """Loss when the output of a block is replaced by its input."""
     name = f"blocks.{block}"
     trace = Recorder({f"{name}.resid_post": lambda x: trace.seen[f"{name}.resid_pre"]})
     return trainer.evaluate(batch, trace).loss

@@ -1,4 +1,4 @@
-"""Residuals and norms: what depth does to the stream, to the gradient, and to training."""
+"""Residuals and norms: what depth does to the stream, to the gradient and to training."""
 
 import streamlit as st
 
@@ -25,32 +25,36 @@ from playground.ui.knob import Knob
 
 PANELS = {
     "stream": "size of the stream",
-    "variation": "how much the places differ",
+    "variation": "variation between positions",
     "gradient": "gradient of the loss",
 }
 SWEPT = {
     "gradient of W_v in the first block": lambda flow: flow.values[0],
-    "how much the places differ, after the last block": lambda flow: flow.variation[-1],
+    "variation between positions, after the last block": lambda flow: flow.variation[-1],
 }
-FADED, SWOLLEN = 0.1, 100  # a gradient that is so many times another one
-ALIKE = 0.05  # places that differ by less say next to nothing
-LOST, TIMES_LESS = 0.2, 3  # places differ less than this, and so many times less than others
+FADED, SWOLLEN = 0.1, 100  # ratios of two gradients
+SIMILAR = 0.05  # a variation below it: the positions carry almost the same
+LOST, TIMES_LESS = 0.2, 3  # a variation below the first, and this many times below the other
 GROWS = (
     "each block adds in proportion to the stream, and nothing keeps the stream small. That is what "
     "LayerNorm is for."
 )
-IDLE = 0.05  # a loss that a block may be worth and still count for little
+SPARE = 0.05  # nats: a block that costs less to leave out hardly counts
 TOKEN = "2 4 4 4 5 5 7 9"
 
 LAYERS = Knob(
-    "depth_layers", "Blocks", measure.DEPTHS, 8, "How many blocks are stacked: the knob to turn."
+    "depth_layers",
+    "Blocks",
+    measure.DEPTHS,
+    8,
+    "How many blocks are stacked: depth is what matters here.",
 )
 RESIDUAL = Knob(
     "depth_residual",
     "Residual connections",
     (True, False),
     True,
-    "Add each sub-layer's output to its input, or let it take its place.",
+    "Add each sub-layer's output to its input, or replace the input by it.",
 )
 NORM = Knob(
     "depth_norm",
@@ -64,7 +68,7 @@ INIT = Knob(
     "Initialisation",
     tuple(INITS),
     "gpt2",
-    "The numbers the weights start from: small ones (gpt2) make every step of the way smaller.",
+    "The size of the initial weights: small ones (gpt2) shrink the stream at every step.",
 )
 TIMES = Knob(
     "depth_times",
@@ -78,14 +82,14 @@ GAIN = Knob(
     "Gain",
     (0.5, 1, 2),
     1,
-    "The learnt factor, one for each column; here the same for all.",
+    "A learnt factor for each column; here the same for all.",
 )
 SHIFT = Knob(
     "depth_shift",
     "Shift",
     (-1, 0, 1),
     0,
-    "The learnt number that is added, one for each column; here the same for all.",
+    "A learnt number added to each column; here the same for all.",
 )
 TRAINED = Knob(
     "depth_trained",
@@ -138,10 +142,12 @@ def about_flow(found: measure.Flow, residual: bool, norm: str) -> str:
     else:
         gradient = f"comes back at {times_its_size(found.factor)}"
     last = share(found.variation[-1])
-    if found.variation[-1] < ALIKE:
-        rest = f"The places of a row have become alike: only {last} of the stream tells them apart."
+    if found.variation[-1] < SIMILAR:
+        rest = (
+            f"All positions have become almost the same: they differ in only {last} of the stream."
+        )
     else:
-        rest = f"{last} of the stream tells the places of a row apart."
+        rest = f"The positions differ in {last} of the stream."
     return (
         f"{counted(len(found.stream) - 1, 'block')} {'with' if residual else 'without'} residual "
         f"connections, {norm_name(norm, 'without LayerNorm')}: the gradient {gradient}. {rest}"
@@ -149,7 +155,7 @@ def about_flow(found: measure.Flow, residual: bool, norm: str) -> str:
 
 
 def what_it_does(on: measure.Flow, off: measure.Flow, norm: str) -> str:
-    """The usual claim, held against what was measured."""
+    """The usual claim, compared with what was measured."""
     fades, swells = off.factor < FADED, on.factor > SWOLLEN
     lost = off.variation[-1] < LOST and off.variation[-1] * TIMES_LESS < on.variation[-1]
     without = (
@@ -161,8 +167,8 @@ def what_it_does(on: measure.Flow, off: measure.Flow, norm: str) -> str:
         f"with them at {times_its_size(on.factor)}"
     )
     lost_too = (
-        f"what tells the places of a row apart is {share(off.variation[-1])} of the stream "
-        f"without, {share(on.variation[-1])} with them"
+        f"the positions differ in {share(off.variation[-1])} of the stream without them, in "
+        f"{share(on.variation[-1])} with them"
     )
     if fades and swells:
         return (
@@ -178,23 +184,23 @@ def what_it_does(on: measure.Flow, off: measure.Flow, norm: str) -> str:
     if swells:
         return f"**Here residual connections alone do harm.** {both}: {GROWS}"
     if lost:
-        reason = "" if norm == "none" else ": LayerNorm restores sizes, on the way back too"
+        reason = "" if norm == "none" else ": LayerNorm restores sizes, in the backward pass too"
         return (
             f"**Here it is not the gradient's size.** {both}{reason}. But {lost_too}, and no "
-            "norm brings back what is lost. Each attention takes weighted means over the places. "
-            "Added to the stream, they leave it what it knew; in its place, block after block, "
-            "only the mean survives."
+            "norm brings back what is lost. Each attention takes weighted means over the "
+            "positions. Added to the stream, they leave what was there; replacing it, block after "
+            "block, they leave only the mean."
         )
-    return f"**Here little is lost so far.** {both}; {lost_too}. Depth is the knob to turn."
+    return f"**Here little is lost so far.** {both}; {lost_too}. Add more blocks."
 
 
 def over_depth(two: measure.Flow, deep: measure.Flow, norm: str, init: str) -> str:
-    """The honest half: how much of it is a matter of depth."""
+    """How much of it is a matter of depth."""
     said = (
         f"Without residual connections, {norm_name(norm)}: with two blocks the gradient comes back "
-        f"at {times_its_size(two.factor)}, and {share(two.variation[-1])} of the stream tells the "
-        f"places apart; with {len(deep.stream) - 1} it is {words(deep.factor)} and "
-        f"{share(deep.variation[-1])}. Depth is the knob to turn."
+        f"at {times_its_size(two.factor)}, and the positions differ in {share(two.variation[-1])} "
+        f"of the stream; with {len(deep.stream) - 1} blocks it is {words(deep.factor)} and "
+        f"{share(deep.variation[-1])}."
     )
     if norm == "pre" and init == "gpt2":
         said += (
@@ -205,7 +211,7 @@ def over_depth(two: measure.Flow, deep: measure.Flow, norm: str, init: str) -> s
 
 
 def about_norm(done: measure.Normalised) -> str:
-    """What became of the token's size."""
+    """What LayerNorm did to the token's size."""
     size = (sum(value**2 for value in done.scaled) / len(done.scaled)) ** 0.5
     same = f"the same, to {words(done.off)}" if done.off else "the very same numbers"
     if done.variance == 0:
@@ -215,31 +221,31 @@ def about_norm(done: measure.Normalised) -> str:
         )
     elif size < 0.99:
         said = (
-            f"The variance, {words(done.variance)}, is not large beside ε = {words(done.eps)}: "
-            f"afterwards the size is {size:.2g} instead of 1. LayerNorm does not blow up what is "
-            "next to nothing."
+            f"The variance, {words(done.variance)}, is not large compared with "
+            f"ε = {words(done.eps)}: afterwards the size is {size:.2g} instead of 1. LayerNorm "
+            "does not blow up tiny numbers."
         )
     else:
         said = (
             "Whatever the size before, divided by the root of the variance it is "
-            f"{size:.3f}: multiply all numbers by 10, and only the first two pictures would say "
-            "so. Gain and shift may then undo that."
+            f"{size:.3f}: multiply all numbers by 10, and only the first two pictures would "
+            "change. Gain and shift may then undo that."
         )
     return f"{said} PyTorch's own LayerNorm gives {same}."
 
 
 def worth(skipped: measure.Skipped) -> str:
-    """Which blocks of a trained model count."""
+    """Which blocks of a trained model matter."""
     losses = skipped.without
     worst = max(range(len(losses)), key=losses.__getitem__)
-    idle = [str(i + 1) for i, loss in enumerate(losses) if loss < skipped.whole + IDLE]
+    spare = [str(i + 1) for i, loss in enumerate(losses) if loss < skipped.whole + SPARE]
     said = f"All blocks: {short(skipped.whole)}. Without block {worst + 1}: {short(losses[worst])}."
-    if not idle:
+    if not spare:
         return f"{said} None of them can be spared."
-    which = f"Blocks {', '.join(idle)} cost" if len(idle) > 1 else f"Block {idle[0]} costs"
+    which = f"Blocks {', '.join(spare)} cost" if len(spare) > 1 else f"Block {spare[0]} costs"
     return (
-        f"{said} {which} less than {IDLE:g} to leave out: what passes by a block on the residual "
-        "connection need not pass through it."
+        f"{said} {which} less than {SPARE:g} to leave out: the residual connection carries the "
+        "stream past them anyway."
     )
 
 
@@ -261,8 +267,8 @@ SLOPE = {
 
 common.begin(
     "depth",
-    "Residual connections keep the gradient alive through many layers, and LayerNorm keeps the "
-    "numbers in shape.",
+    "Residual connections keep the gradient alive through many blocks, and LayerNorm keeps the "
+    "numbers in range.",
 )
 n_layers, residual, norm, init = choose(LAYERS, RESIDUAL, NORM, INIT)
 
@@ -291,13 +297,13 @@ common.formula(WIRED[residual, norm] + r",\qquad " + SLOPE[residual], ratio)
 st.markdown(what_it_does(flows[True], flows[False], norm))
 st.caption(
     f"An untrained model, d_model {measure.D_MODEL}, {measure.ROWS} rows of reverse, in float64. "
-    "Size: root of the mean square. How much the places differ: the size of what is left of "
-    "the stream once its mean over the places of a row is taken away, as a share. Gradient: "
-    "with respect to the stream, its length."
+    "Size: root of the mean square. Variation between positions: the size of what is left of "
+    "the stream when its mean over the positions is subtracted, as a share. Gradient: the length "
+    "of the gradient with respect to the stream."
 )
 
 st.subheader("At every depth", anchor=False)
-sweep_place = st.container()
+sweep_above = st.container()
 
 st.subheader("LayerNorm, number by number", anchor=False)
 with common.row():
@@ -344,12 +350,12 @@ LINES = ("with residual connections", "without")
 
 
 def after(views: dict[str, View]) -> None:
-    """What each block of the trained model is worth: leave it out."""
-    skipped = common.at_rest("depth", views[LINES[0]], measure.skip_each)
+    """What each block of the trained model is worth: the loss without it."""
+    skipped = common.measured_when_idle("depth", views[LINES[0]], measure.skip_each)
     if skipped is None:
         return
     st.markdown(
-        "**The first model without one of its blocks.** The block's output is exchanged for its "
+        "**The first model without one of its blocks.** The block's output is replaced by its "
         "input, and nothing is trained again."
     )
     chance = task.chance("decoder").blind
@@ -370,9 +376,9 @@ common.training(
     LINES,
     after=after,
 )
-common.onwards("depth")
+common.prev_next("depth")
 
-with sweep_place:
+with sweep_above:
     with st.spinner("Measuring every depth …"):
         swept = measure.sweep(init, tuple(NORMS))
     figure = depth_sweep(

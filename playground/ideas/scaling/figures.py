@@ -1,4 +1,4 @@
-"""Figures of the page about √d_k: how scores spread, what every scale does at every width."""
+"""Figures of the page about √d_k: the spread of scores, and every scale at every width."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from playground.figures.style import Figure, Sizes
 BINS = 61
 LEAST_REACH = 4.0  # the axis of the scores reaches at least this far to both sides
 MOST_BARS = 64
-WIDTH = 1100  # pixels that the sweep will about have
+WIDTH = 1100  # pixels, roughly, of the sweep on a laptop
 
 
 def score_picture(
@@ -23,7 +23,7 @@ def score_picture(
     *,
     size: Sizes = style.LAPTOP,
 ) -> Figure:
-    """Left the scores that a softmax gets, as theory and as measured; right one query's weights.
+    """Left, the scores that a softmax gets, measured and in theory; right, one query's weights.
 
     Args:
         values: [n], scores after scaling.
@@ -47,7 +47,7 @@ def score_picture(
         margin=style.margin(4 * size.font, 12, 2 * size.font, 3 * size.font),
         bargap=0,
     )
-    score, place = style.finite(middle), range(1, len(shown) + 1)
+    score, keys = style.finite(middle), range(1, len(shown) + 1)
     panels.add_panel(
         figure,
         0,
@@ -74,7 +74,7 @@ def score_picture(
         panels.axis("weight", range=[0, 1], fixedrange=True),
         [
             panels.bars(
-                place,
+                keys,
                 style.finite(shown),
                 style.run_colour(2),
                 name="weights",
@@ -106,7 +106,7 @@ def scale_sweep(
         titles: what each panel is called.
         names: what each scale is called.
         chosen: the width to mark.
-        references: quantity -> a level to hold it against.
+        references: quantity -> a level to compare it with.
         log: quantities on a logarithmic axis.
     """
     across = panels.domains(len(lines), gap=0.07)

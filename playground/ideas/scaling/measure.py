@@ -1,4 +1,4 @@
-"""√d_k: how far the scores of an untrained head spread, and what that does to its softmax."""
+"""√d_k: the spread of an untrained head's scores, and what it does to the softmax."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,7 +17,7 @@ from core.positions import Position
 from core.trace import Recorder
 
 MAX_WIDTH = 1024  # d_model of the widest head looked at
-SCORES = 20_000  # about as many scores are drawn for each picture
+SCORES = 20_000  # drawn for each picture, roughly
 LEAST_ROWS = 64  # rows of scores, whatever their length
 NUMBERS = 256  # columns of all the attentions drawn for one width
 
@@ -40,7 +40,7 @@ class Scores:
 def softmax_gradient(weights: Float[Tensor, "*rows key"]) -> Float[Tensor, "*rows"]:
     """Frobenius norm of the softmax's Jacobian diag(w) - w wᵀ: how much gradient it lets through.
 
-    √(n-1)/n for even weights over n keys, 0 when one key has all the weight.
+    √(n-1)/n for uniform weights over n keys, 0 when one key has all the weight.
     """
     squares, cubes = weights.pow(2).sum(-1), weights.pow(3).sum(-1)
     return (squares - 2 * cubes + squares**2).clamp(min=0).sqrt()

@@ -1,4 +1,4 @@
-"""√d_k: the spread of the scores, measured against theory, and what becomes of it in training."""
+"""√d_k: the spread of the scores, measured and in theory, and what it means for training."""
 
 import streamlit as st
 
@@ -36,14 +36,14 @@ WIDTH = Knob(
     "d_k: width of a head",
     measure.widths(1),
     64,
-    "How many products each score sums up.",
+    "How many products each score is the sum of.",
 )
 SCALE = Knob(
     "scaling_by",
     "Scores divided by",
     tuple(SCALES),
     "none",
-    "√d_k is the paper's; the others are the classic mistakes.",
+    "√d_k is what the paper does; the others are classic mistakes.",
     NAMES.__getitem__,
 )
 INIT = Knob(
@@ -51,7 +51,7 @@ INIT = Knob(
     "Initialisation",
     tuple(INITS),
     "xavier",
-    "How large W_q and W_k are at first. The claim about √d_k is one about xavier.",
+    "How large W_q and W_k are at first. The claim about √d_k holds for xavier.",
 )
 LENGTH = Knob(
     "scaling_length",
@@ -62,7 +62,7 @@ LENGTH = Knob(
 )
 
 
-def verdict(found: measure.Scores, usual: measure.Scores, even: float) -> str:
+def what_softmax_does(found: measure.Scores, usual: measure.Scores, uniform: float) -> str:
     """What the picture says, in one sentence; `usual` is the same under √d_k."""
     measured = (
         f"The {'scores' if found.scale == 1 else 'scaled scores'} have a spread of "
@@ -71,17 +71,18 @@ def verdict(found: measure.Scores, usual: measure.Scores, even: float) -> str:
     if found.largest > SATURATED:
         return (
             f"{measured} is saturated. On average one key gets {found.largest:.0%} of the weight; "
-            f"the gradient through it is {found.gradient:.2f}, under √d_k it is "
-            f"{usual.gradient:.2f}."
+            f"the gradient through it is {found.gradient:.2f}; divided by √d_k it "
+            f"would be {usual.gradient:.2f}."
         )
     flat = found.entropy > FLAT
     return (
-        f"{measured} {'can hardly tell the keys apart' if flat else 'chooses, and still learns'}. "
-        f"The largest weight is {found.largest:.2f} on average, an even look is {even:.2f}."
+        f"{measured} {'hardly tells the keys apart' if flat else 'chooses, and can still learn'}. "
+        f"The largest weight is {found.largest:.2f} on average, where uniform attention "
+        f"gives {uniform:.2f}."
     )
 
 
-def limits(init: str, d_head: int, length: int, n_heads: int) -> str:
+def does_the_claim_hold(init: str, d_head: int, length: int, n_heads: int) -> str:
     """Whether the famous claim holds for this choice, measured."""
     without = measure.scores(d_head, n_heads, "none", init, length)
     if without.largest > SATURATED:
@@ -93,7 +94,7 @@ def limits(init: str, d_head: int, length: int, n_heads: int) -> str:
         f", not √{d_head} = {d_head**0.5:.1f}: under the `{init}` initialisation q and k are "
         "smaller than unit variance."
         if init != "xavier"
-        else ": so narrow a head sums up too few products."
+        else ": a head this narrow adds too few products."
     )
     return (
         "**The claim does not hold here.** Even undivided, the spread is only "
@@ -115,7 +116,7 @@ with common.row():
     length = LENGTH.draw()
 
 found, usual = (measure.scores(d_head, n_heads, s, init, length) for s in (scale, "sqrt_d_head"))
-common.say(verdict(found, usual, 1 / length))
+common.say(what_softmax_does(found, usual, 1 / length))
 live_plot(
     score_picture(found.values, found.weights, found.spread, found.theory, size=common.tall(330)),
     key="scaling_picture",
@@ -126,7 +127,7 @@ common.formula(
     rf"\sqrt{{d_k}} = {d_head**0.5:.2f},\quad \text{{measured spread of }} q\cdot k = "
     rf"{found.unscaled:.2f},\quad \times\,{found.scale:.3g} = {found.spread:.2f}",
 )
-st.markdown(limits(init, d_head, length, n_heads))
+st.markdown(does_the_claim_hold(init, d_head, length, n_heads))
 
 st.subheader("Every scale at every width", anchor=False)
 swept = measure.sweep(n_heads, init, length)
@@ -145,9 +146,9 @@ figure = scale_sweep(
 )
 live_plot(figure, key="scaling_sweep")
 st.caption(
-    ("With one head √d_model is √d_k: their lines are one. " if n_heads == 1 else "")
-    + "Spread of the scaled scores; the others are means over all queries. The entropy of the "
-    "weights is a share of its maximum: 1 is an even look. The gradient is the length of the "
+    ("With one head √d_model is √d_k: their lines coincide. " if n_heads == 1 else "")
+    + "Spread of the scaled scores; the other three are means over all queries. The entropy of the "
+    "weights is a share of its maximum: 1 is uniform attention. The gradient is the length of the "
     "softmax's Jacobian: 0 when one key has all the weight."
 )
 common.source(attention_spelled_out)
@@ -160,10 +161,10 @@ base = Spec(
 )
 common.training(
     "scaling",
-    f"The same model at d_k = 128 (one head, `{init}`, pre-norm), with and without. Which one "
-    "learns to reverse ten symbols? Then choose "
+    f"The same model at d_k = 128 (one head, `{init}`, pre-norm), with and without dividing. Which "
+    "one learns to reverse ten symbols? Then choose "
     f"{'`xavier`' if init == 'gpt2' else '`gpt2`'} above, and train again.",
     make_setup(base, [(("scale", "none"),)]),
     ["divided by √d_k", "not divided"],
 )
-common.onwards("scaling")
+common.prev_next("scaling")

@@ -19,8 +19,8 @@ COLOURS = PART_COLOURS | {
 NAMES = PART_NAMES | {"attention": "attention", "positions": "positions"}
 REACH = (-46, 40)  # powers of ten on the axis of the number types
 BINS_PER_POWER = 2
-WIDTH = 1100  # pixels that a picture will about have
-UNSEEN = {"visible": False, "fixedrange": True}  # of an axis that only says how long bars are
+WIDTH = 1100  # pixels, roughly, of a picture on a laptop
+UNSEEN = {"visible": False, "fixedrange": True}  # of an axis that only sets the scale of bars
 GRADIENTS = style.run_colour(6)  # of an untrained model; the runs have the first colours
 
 
@@ -71,7 +71,7 @@ def _run(index: int, name: str, values: ArrayLike, size: Sizes) -> dict[str, Any
 def clip_picture(
     clip: float, before: Sequence[float], after: Sequence[float], *, size: Sizes = style.LAPTOP
 ) -> Figure:
-    """How long a gradient is after clipping: the rule as a line, measured gradients as points."""
+    """The length of a gradient after clipping: the rule as a line, measured gradients as points."""
     longest = max(before)
     names = ["not clipped", f"clipped at {clip:g}", "gradients of the untrained model"]
     figure = panels.new_figure(
@@ -143,7 +143,7 @@ def norm_history(
     width: int = 900,
     size: Sizes = style.LAPTOP,
 ) -> Figure:
-    """The gradient norm of each step before clipping, with the threshold laid over it.
+    """The gradient norm of each step before clipping, with the threshold.
 
     Args:
         norms: run -> norm at each step.
@@ -235,7 +235,7 @@ def _row_axis(names: Sequence[str], **more: Any) -> dict[str, Any]:
 
 
 class NumberType(Protocol):
-    """What a number type can write down."""
+    """What a number type can hold."""
 
     largest: float
     normal: float  # the smallest with all its digits
@@ -246,7 +246,7 @@ class NumberType(Protocol):
 def precision_picture(
     types: Mapping[str, NumberType], exponents: ArrayLike, *, size: Sizes = style.LAPTOP
 ) -> Figure:
-    """Below what each number type can hold, above the gradients that have to fit into it.
+    """Below, what each number type can hold; above, the gradients that have to fit into it.
 
     Args:
         types: by name.

@@ -1,4 +1,4 @@
-"""The tricks of training: what the schedule, clipping, tying and precision do, measured."""
+"""The tricks of training: what schedule, clipping, tying and precision do, measured."""
 
 import math
 import time
@@ -20,16 +20,16 @@ from core.tasks import TASKS, Task
 from core.trace import Recorder
 from core.train import Diverged, Trainer, cross_entropy
 
-# --- what came out --------------------------------------------------------------------------
+# --- the result in words --------------------------------------------------------------------------
 
 # Shares of `chance`, the loss of the best guess without reading the input.
 STUCK = 0.9  # a run that ends above has learnt nothing
-SOLVED = 0.02  # below, one loss is as good as another
-SIMILAR = 1.25  # the ratio of two losses that one seed each does not tell apart
+SOLVED = 0.02  # losses below this are equally good
+SIMILAR = 1.25  # a ratio of two losses that a single seed cannot distinguish
 
 
 def outcome(loss: float, chance: float) -> str:
-    """What became of a run, from the loss that it reached (infinite: it diverged)."""
+    """How a run ended, from the loss that it reached (infinite: it diverged)."""
     if math.isinf(loss):
         return "diverges"
     return f"stays at chance ({loss:.3g})" if loss > STUCK * chance else f"learns ({loss:.3g})"
@@ -64,9 +64,9 @@ def after_clipping(plain: float, clipped: float, chance: float) -> str:
     if not learnt(plain, chance):
         return said + "Clipping does not save this one."
     if not learnt(clipped, chance):
-        return said + "So short a step ruins it."
+        return said + "Steps this short ruin it."
     if similar(plain, clipped, chance):
-        return said + "Clipping makes no difference worth the name here."
+        return said + "Clipping makes hardly any difference here."
     if clipped < plain:
         return said + "Clipping helps here."
     return said + "Here it learns faster unclipped."
@@ -76,23 +76,23 @@ def after_tying(two: float, one: float, chance: float) -> str:
     """What one table instead of two does to the loss."""
     said = f"Two tables: the run {outcome(two, chance)}. One table: it {outcome(one, chance)}. "
     if similar(two, one, chance):
-        return said + "The loss does not mind."
+        return said + "The loss does not suffer."
     return f"{said}One table learns {'faster' if one < two else 'more slowly'} here."
 
 
 def after_precision(losses: dict[str, float], chance: float) -> str:
-    """Whether the loss minds shorter numbers, from the loss of each precision."""
+    """Whether shorter numbers change the loss, from the loss of each precision."""
     said = ", ".join(f"{name} {outcome(loss, chance)}" for name, loss in losses.items())
     if len(losses) < 2:
         return f"{said}. This device offers no other precision."
-    minds = [name for name, loss in losses.items() if not similar(loss, losses["fp32"], chance)]
+    worse = [name for name, loss in losses.items() if not similar(loss, losses["fp32"], chance)]
     return f"{said}. " + (
-        f"The loss minds {' and '.join(minds)}." if minds else "The loss does not mind."
+        f"The loss suffers in {' and '.join(worse)}." if worse else "The loss does not suffer."
     )
 
 
 def similar(one: float, other: float, chance: float) -> bool:
-    """Whether two losses of one seed each are too close to tell apart."""
+    """Whether two losses, of one seed each, are too close to call."""
     low, high = sorted((one, other))
     return high < SOLVED * chance or (math.isfinite(high) and high <= SIMILAR * low)
 
@@ -107,7 +107,7 @@ def schedule(config: TrainConfig) -> list[float]:
 
 # --- clipping -------------------------------------------------------------------------------
 
-BATCHES = 6  # whose gradients are looked at
+BATCHES = 6  # whose gradients are measured
 
 
 def clip_factor(norm: float, clip: float) -> float:
@@ -140,7 +140,7 @@ def first_gradients(norm: str, clip: float) -> Clipped:
 
 
 def clipping_model(norm: str) -> tuple[Task, ModelConfig]:
-    """The small model whose gradients get long where nothing normalises them."""
+    """The small model whose gradients get large where nothing normalises them."""
     task = TASKS["reverse"]()
     return task, ModelConfig.for_task(task, d_model=32, norm=norm)
 
@@ -161,7 +161,7 @@ def tables(config: ModelConfig) -> tuple[dict[str, int], dict[str, int]]:
 
 # --- precision ------------------------------------------------------------------------------
 
-EXAMPLES = 8  # in the batch whose gradients are looked at
+EXAMPLES = 8  # in the batch whose gradients are measured
 SAMPLE = 100_000  # of them
 SECONDS = 1.5  # of timing
 LEAST_ROUNDS, WARM_UP = 5, 2
@@ -169,7 +169,7 @@ LEAST_ROUNDS, WARM_UP = 5, 2
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """A number type: its largest number, and how it ends towards 0."""
+    """A number type: its largest number, and how small its numbers get."""
 
     largest: float
     normal: float  # the smallest with all its digits
@@ -199,7 +199,7 @@ class Gradients:
 def gradient_sizes(d_model: int) -> Float[Tensor, " n"]:
     """Gradients of the loss by every tensor that a trace sees on the way: a sample of their sizes.
 
-    These are the numbers that a half-precision run would have to write down between two layers.
+    These are the numbers that a half-precision run has to store between two layers.
     """
     task, config = precision_model(d_model)
     model, trace = build_model(config), Recorder()
@@ -243,7 +243,7 @@ def precision_model(d_model: int) -> tuple[Task, ModelConfig]:
 class Timing:
     """How long a training step takes."""
 
-    milliseconds: float  # of the fastest: whatever else the machine does only adds to it
+    milliseconds: float  # of the fastest: whatever else the machine does can only add to it
     steps: int  # that were timed
 
 
@@ -253,9 +253,9 @@ def race(
     seconds: float = SECONDS,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, Timing]:
-    """Train in every precision that this device offers, in turns, and time the steps.
+    """Train in every precision that this device offers, in turn, and time the steps.
 
-    In turns: whatever else the machine is doing meets all of them alike.
+    In turn: whatever else the machine is doing slows all of them equally.
     """
     task, config = precision_model(d_model)
     trainers = {

@@ -1,4 +1,4 @@
-"""What matters when training: warmup, clipping, tying and precision, each with what it does."""
+"""The tricks of training: warmup, clipping, tying and precision, and what each one does."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -30,8 +30,8 @@ from playground.ui.components import live_plot
 from playground.ui.knob import Knob
 from playground.ui.run_panels import references
 
-FAST, SLOW = 0.9, 1.1  # a step that takes less, or more, than so many times the fp32 one
-FEW = 0.02  # a share that is hardly worth the trouble
+FAST, SLOW = 0.9, 1.1  # times a step in fp32: faster or slower than that counts
+FEW = 0.02  # a share of the parameters that is hardly worth saving
 
 WHICH = Knob(
     "tricks_which",
@@ -75,7 +75,7 @@ CLIP = Knob(
     "Clip at",
     (0.1, 0.3, 1.0, 3.0, 10.0),
     1.0,
-    "A longer gradient is shortened to this length.",
+    "Longer gradients are shortened to this length.",
     "{:g}".format,
 )
 OPTIMIZER = Knob(
@@ -83,7 +83,7 @@ OPTIMIZER = Knob(
     "Optimiser",
     ("sgd", "adamw"),
     "sgd",
-    "AdamW bounds its steps by itself; plain gradient descent does not.",
+    "AdamW limits its steps by itself; plain gradient descent does not.",
 )
 RATE = Knob(
     "tricks_rate",
@@ -98,7 +98,7 @@ NORM = Knob(
     "LayerNorm",
     ("none", "post", "pre"),
     "none",
-    "Without LayerNorm gradients get long.",
+    "Without LayerNorm gradients get large.",
 )
 
 WIDTH = Knob(
@@ -121,21 +121,21 @@ TEXTS = {
     "Python's documentation": ({"source": "docs"}, 200),
     "a small grammar": ({"source": "grammar"}, 200),
 }
-TASK = Knob("tricks_task", "Train on", tuple(TEXTS), "reverse", "What the two models are to learn.")
+TASK = Knob("tricks_task", "Train on", tuple(TEXTS), "reverse", "What the two models learn.")
 
 SIZE = Knob(
     "tricks_size",
     "d_model",
     (32, 64, 128, 256, 512),
     64,
-    "Width of the model: the larger its matrices, the more a short number type can gain.",
+    "Width of the model: the larger its matrices, the more a short number type can save.",
 )
 LOSS_SCALE = Knob(
     "tricks_scale",
     "Loss times",
     (1, 2**8, 2**16, 2**24),
     1,
-    "The loss, and with it every gradient, is multiplied by this before the way back.",
+    "The loss, and with it every gradient, is multiplied by this before the backward pass.",
     lambda n: f"{n:,}",
 )
 
@@ -159,7 +159,7 @@ def train(
 
     Args:
         after: draws more, from the runs by name.
-        conclude: says what came out, from the losses by name and the loss of the best guess
+        conclude: the result in a sentence, from the losses by name and the loss of the best guess
             without reading the input.
     """
     changes = [change for _, change in variants]
@@ -173,7 +173,7 @@ def train(
         if all(view.status.conclusive for view in views.values()):
             chance = references(base)["chance"].blind
             st.markdown(conclude({name: view.reached() for name, view in views.items()}, chance))
-            st.caption("One seed each is no proof: take it over several seeds.")
+            st.caption("One seed each proves nothing: compare over several seeds.")
 
     common.training(f"tricks_{which}", question, found, names, after=below)
     for reason in found.left_out:
@@ -182,7 +182,7 @@ def train(
 
 
 def percent(share: float) -> str:
-    """A share; what is 0 is called none, and a small one is not."""
+    """A share in per cent: 0 is none, but a tiny share is not."""
     if share == 0:
         return "none"
     if share < 1e-4:
@@ -191,9 +191,9 @@ def percent(share: float) -> str:
 
 
 def kept(found: measure.Gradients) -> str:
-    """What becomes of the gradients in bf16."""
+    """How well bf16 holds the gradients."""
     outside = found.lost["bf16"] + found.blurred["bf16"] + found.overflown["bf16"]
-    return "has room for all of them" if outside == 0 else f"has no room for {percent(outside)}"
+    return "can hold all of them" if outside == 0 else f"cannot hold {percent(outside)}"
 
 
 def latex(x: float) -> str:
@@ -220,7 +220,9 @@ def warmup() -> None:
     if length:
         said = f"The learning rate rises from {rates[0]:.2g} to {peak:g} over {length} of "
         said += f"{steps} steps"
-    said += f", and then falls to {rates[-1]:.2g}." if decay == "cosine" else ", and then stays."
+    said += (
+        f", and then falls to {rates[-1]:.2g}." if decay == "cosine" else ", and then stays there."
+    )
     common.say(said)
     flat_name, mine_name = "post-norm, from the first step", "post-norm, this schedule"
     pre_name = "pre-norm, from the first step"
@@ -257,7 +259,7 @@ def warmup() -> None:
         f"Six blocks learn to reverse ten symbols at a peak of {peak:g}: with LayerNorm after each "
         "sub-layer (post-norm, as in the paper) from the first step and with this schedule, and "
         "with LayerNorm before each sub-layer (pre-norm) from the first step. Below the loss "
-        "stands the learning rate of each step. Is the warmup needed? And at 0.003?",
+        "is the learning rate of each step. Is the warmup needed? And at 0.003?",
         base,
         [(mine_name, change), (pre_name, (("norm", "pre"),))],
         flat_name,
@@ -317,9 +319,9 @@ def clipping() -> None:
 
     train(
         "clipping",
-        "The same model, used as it is and with clipping. Below the loss stands the gradient norm "
-        "of each step, before clipping, and the threshold. Then take `adamw`: does it still make a "
-        "difference? Then `post`: are there still steps to clip?",
+        "The same model, used as it is and with clipping. Below the loss are the gradient norm "
+        "of each step, before clipping, and the threshold. Then choose `adamw`: does it still make "
+        "a difference? Then `post`: are there still steps to clip?",
         Spec(model, task, training),
         [(clipped, (("clip", clip),))],
         plain,
@@ -340,8 +342,7 @@ def tying() -> None:
     saved = (before - after) / before
     st.markdown(
         f"One table for input and output saves {before - after:,} of {before:,} parameters, "
-        f"{saved:.1%}."
-        + (" At this vocabulary that is hardly worth the trouble." if saved < FEW else "")
+        f"{saved:.1%}." + (" With this vocabulary that is hardly worth it." if saved < FEW else "")
     )
     picture(tying_picture(two, one, size=common.tall(300, 390)))
     common.formula(
@@ -361,8 +362,8 @@ def tying() -> None:
     train(
         "tying",
         f"The default model (d_model 64, two blocks, vocabulary {task.vocab_size}) with two tables "
-        "and with one. The table is one parameter then: it gets the gradients of both its uses. "
-        "Does the loss mind?",
+        "and with one. The one table gets the gradients of both its uses. "
+        "Does the loss suffer?",
         base,
         [("one table", (("tie_embeddings", True),))],
         "two tables",
@@ -387,12 +388,12 @@ def precision() -> None:
             key="tricks_measure",
             type="primary",
             icon=":material/timer:",
-            help="Time real training steps in every precision, in turns, on "
+            help="Time real training steps in every precision, in turn, on "
             f"{device_name}: a few seconds.",
         )
     found = measure.gradients(width, float(scale))
     if asked:
-        with st.spinner("Training in turns …"):
+        with st.spinner("Training in each precision in turn …"):
             busy = RUNS.active()
             st.session_state["tricks times"] = (width, measure.race(width, device), busy)
     st.markdown(
@@ -417,8 +418,8 @@ def precision() -> None:
     train(
         "precision",
         "The default model in each precision that this device offers, from the same numbers on the "
-        "same batches. Weights and optimiser stay in fp32, only the matrix products are shorter: "
-        "that is the mixture. Does the loss mind?",
+        "same batches. Weights and optimiser stay in fp32, only the matrix products use "
+        "shorter numbers: hence “mixed”. Does the loss suffer?",
         Spec(model, task, TrainConfig(steps=150)),
         others,
         "fp32",
@@ -430,7 +431,7 @@ def precision() -> None:
 
 
 def timed(width: int, device_name: str) -> None:
-    """The times that were measured, and what they say about "a free 2×"."""
+    """The measured times, compared with the claim of "a free 2×"."""
     known = st.session_state.get("tricks times")
     if known is None:
         st.markdown(
@@ -447,14 +448,18 @@ def timed(width: int, device_name: str) -> None:
     st.markdown(
         f"**Measured** at d_model {measured} on {device_name}, the fastest of "
         f"{times['fp32'].steps} steps each: {', '.join(said) or 'fp32 only'}."
-        + (f" {busy} other runs trained meanwhile, so read the ratios." if busy else "")
-        + (f" You have chosen d_model {width} since: measure again." if measured != width else "")
+        + (f" {busy} other runs were training meanwhile, so only the ratios count." if busy else "")
+        + (
+            f" You have chosen d_model {width} since then: measure again."
+            if measured != width
+            else ""
+        )
     )
     live_plot(time_picture(milliseconds, size=common.tall(150, 210)), key="tricks_times")
 
 
 def speed(ratio: float) -> str:
-    """How long a step takes, held against fp32."""
+    """How long a step takes, compared with fp32."""
     if ratio < FAST:
         return f"is {1 / ratio:.1f} times as fast as fp32"
     if ratio > SLOW:
@@ -482,4 +487,4 @@ _, claim = CLAIMS.get(chosen, CLAIMS[WHICH.default])
 common.begin("tricks", claim)
 show, _ = CLAIMS[WHICH.draw(label_visibility="collapsed")]
 show()
-common.onwards("tricks")
+common.prev_next("tricks")
