@@ -108,9 +108,9 @@ def test_the_run_history_is_found_again(tmp_path):
         was = EXPECTED["history"][str(entry.id)]
         assert (entry.created, entry.label) == (was["created"], was["label"])
         assert vars(entry.result) == was["result"]
-        assert [list(change) for change in entry.changes] == was["changes"]
-        np.testing.assert_array_equal(entry.loss, np.float32(was["loss"]))
-        np.testing.assert_array_equal(entry.val_loss, np.float32(was["val_loss"]))
+        assert [list(change) for change in entry.view.changes] == was["changes"]
+        np.testing.assert_array_equal(entry.view.loss, np.float32(was["loss"]))
+        np.testing.assert_array_equal(entry.view.val_loss, np.float32(was["val_loss"]))
         own = was["spec"]["task"].get("source") == "own"
         spec = Spec.from_dict(entry.spec, OWN_TEXT if own else None)
         assert held(spec) == was["spec"]

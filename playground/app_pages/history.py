@@ -14,8 +14,9 @@ from playground.figures import Band, attention_maps, attention_side_by_side, com
 from playground.history.database import MAX_ENTRIES, Entry, HistoryUnavailable
 from playground.history.recorder import RECORDER, WORTH_KEEPING
 from playground.runs.controller import Ghost
+from playground.runs.snapshot import Frame
 from playground.runs.spec import Spec
-from playground.runs.view import Status, View
+from playground.runs.view import View
 from playground.ui import download_panel, own_text
 from playground.ui.compare_panels import layers_in_common
 from playground.ui.components import live_plot
@@ -79,7 +80,7 @@ def row(entry: Entry) -> dict[str, Any]:
         "final loss": result.final_loss,
         "accuracy": result.accuracy,
         "ended": IN_SHORT[result.status],
-        "loss": small_curve(entry.loss),
+        "loss": small_curve(entry.view.loss),
     }
 
 
@@ -111,13 +112,15 @@ def attempt(action: Callable[..., str | None], *args: Any) -> None:
 
 
 def show_in_playground(chosen: list[Entry]) -> None:
-    controller.show([Ghost(entry.label, view_of(entry)) for entry in chosen])
+    controller.show([Ghost(entry.label, entry.view) for entry in chosen])
 
 
 def load(entry: Entry) -> str:
     spec = Spec.from_dict(entry.spec, own_text.in_use())
     download_panel.into_knobs(controller, spec)
-    return f"The knobs are set as in “{entry.label}”." + download_panel.not_replayed(entry.changes)
+    return f"The knobs are set as in “{entry.label}”." + download_panel.not_replayed(
+        entry.view.changes
+    )
 
 
 def rename(entry: Entry, key: str) -> None:
@@ -183,20 +186,6 @@ def actions(chosen: list[Entry]) -> None:
         st.switch_page(INSTRUMENTS["playground"].file, query_params={})  # the knobs write theirs
 
 
-def view_of(entry: Entry) -> View:
-    """A run of the history as the Playground reads one: its thinned curve."""
-    return View(
-        status=Status(entry.result.status),
-        spec=None,
-        steps=entry.steps,
-        loss=entry.loss,
-        val_steps=entry.val_steps,
-        val_loss=entry.val_loss,
-        val_accuracy=entry.val_accuracy,
-        changes=entry.changes,
-    )
-
-
 # --- pictures -------------------------------------------------------------------------------
 
 
@@ -214,12 +203,11 @@ def curves(chosen: list[Entry]) -> None:
             )
         )
     bands = [
-        Band(named(entry, chosen), entry.steps.tolist(), *[entry.loss.tolist()] * 3, 1, i)
+        one_curve(named(entry, chosen), entry.view, i)
         for i, entry in enumerate(chosen, 1)  # the colours that they have in the Playground
     ]
     if with_mine:
-        name = "the Playground's run"
-        bands.append(Band(name, view.steps.tolist(), *[view.loss.tolist()] * 3))
+        bands.append(one_curve("the Playground's run", view, 0))
     tasks = {repr(sorted(entry.spec["task"].items(), key=str)) for entry in chosen}
     if len(tasks) > 1:
         st.caption("These runs learn different tasks: their losses cannot be compared directly.")
@@ -231,6 +219,11 @@ def curves(chosen: list[Entry]) -> None:
         **references_of(chosen[0]) if len(tasks) == 1 else {},
     )
     live_plot(figure, key="history_curves", name="history")
+
+
+def one_curve(label: str, view: View, colour: int) -> Band:
+    """A run as the comparison chart takes it: a band of one seed."""
+    return Band(label, view.steps.tolist(), *[view.loss.tolist()] * 3, colour_index=colour)
 
 
 def references_of(entry: Entry) -> dict[str, Any]:
@@ -291,7 +284,7 @@ def pictures(chosen: list[Entry]) -> None:
     st.caption(f"{layer} as the run ended, at step {steps}. {IN_WORDS['weights']}")
 
 
-def picture_of(entry: Entry):
+def picture_of(entry: Entry) -> Frame | None:
     if not entry.has_picture:
         return None
     try:

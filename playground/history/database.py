@@ -27,7 +27,7 @@ from platformdirs import user_data_path
 from core.train import Change
 from playground.runs.snapshot import Attention, Frame
 from playground.runs.spec import Spec
-from playground.runs.view import View
+from playground.runs.view import Status, View
 
 MAX_ENTRIES = 200  # of one visitor
 MAX_BYTES = 50_000_000  # of one visitor
@@ -84,28 +84,15 @@ class Result:
 
 @dataclass(frozen=True)
 class Entry:
-    """One run of the history. Arrays have at most MAX_POINTS entries."""
+    """One run of the history. The arrays of its view have at most MAX_POINTS entries."""
 
     id: int
     created: float  # seconds since 1970
     label: str
     spec: dict[str, Any]  # as the run began; `Spec.from_dict` builds it again
-    changes: tuple[Change, ...]  # knobs turned while it ran
     result: Result
-    steps: np.ndarray
-    loss: np.ndarray
-    val_steps: np.ndarray
-    val_loss: np.ndarray
-    val_accuracy: np.ndarray
+    view: View  # the run as a page reads one: its thinned curve
     has_picture: bool
-
-
-@dataclass(frozen=True)
-class Picture:
-    """The attention of a run's last frame: the weights of as many layers as there was room for."""
-
-    step: int
-    attention: dict[str, Attention]
 
 
 def data_folder() -> Path:
@@ -190,8 +177,10 @@ class History:
         """
         return _entry(self._one(owner, id, _COLUMNS))
 
-    def picture(self, owner: str, id: int) -> Picture | None:
-        """The attention that a run ended with; None if there is none.
+    def picture(self, owner: str, id: int) -> Frame | None:
+        """A run's last frame: the attention weights of as many layers as there was room for.
+
+        None if there is none.
 
         Raises:
             ValueError: this visitor has no such run, or its picture cannot be read.
@@ -221,12 +210,6 @@ class History:
             ValueError: this visitor has no such run.
         """
         self._change(owner, id, "DELETE FROM runs", ())
-
-    def clear(self, owner: str) -> int:
-        """Delete all runs of a visitor; how many there were."""
-        where, values = _mine(owner)
-        query = f"DELETE FROM runs WHERE {where}"
-        return self._do(lambda db: db.execute(query, values).rowcount)
 
     # --- the file -------------------------------------------------------------------------
 
@@ -361,20 +344,20 @@ def _entry(row: tuple) -> Entry:
     id, created, label, spec, changes, result, curve, validation, has_picture = row
     steps, loss = _unpack(curve, 2)
     val_steps, val_loss, val_accuracy = _unpack(validation, 3)
-    return Entry(
-        id,
-        created,
-        label,
-        json.loads(spec),
-        tuple(Change(*change) for change in json.loads(changes)),
-        Result(**json.loads(result)),
-        steps.astype(int),
-        loss,
-        val_steps.astype(int),
-        val_loss,
-        val_accuracy,
-        bool(has_picture),
+    ended = Result(**json.loads(result))
+    view = View(
+        status=Status(ended.status),
+        message=ended.message,
+        spec=None,
+        steps=steps.astype(int),
+        loss=loss,
+        val_steps=val_steps.astype(int),
+        val_loss=val_loss,
+        val_accuracy=val_accuracy,
+        changes=tuple(Change(*change) for change in json.loads(changes)),
+        seconds_trained=ended.seconds,
     )
+    return Entry(id, created, label, json.loads(spec), ended, view, bool(has_picture))
 
 
 def _pack(*rows: np.ndarray) -> bytes:
@@ -414,7 +397,7 @@ def _zip(step: int, shown: list[Attention]) -> bytes:
     return file.getvalue()
 
 
-def _unpack_picture(packed: bytes) -> Picture:
+def _unpack_picture(packed: bytes) -> Frame:
     with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
         about = json.loads(arrays["about"].tobytes())
         attention = {
@@ -425,4 +408,4 @@ def _unpack_picture(packed: bytes) -> Picture:
             )
             for i, layer in enumerate(about["layers"])
         }
-    return Picture(about["step"], attention)
+    return Frame(about["step"], attention, predictions=[])

@@ -90,7 +90,7 @@ def test_a_run_that_ends_is_kept_once_without_a_page_that_looks(runs, memory):
     (entry,) = kept(memory)
     assert (entry.result.status, entry.result.steps) == ("done", 30)
     assert entry.has_picture and memory.history.picture("anna", entry.id).step == 30
-    np.testing.assert_array_equal(entry.loss, run.view().loss)
+    np.testing.assert_array_equal(entry.view.loss, run.view().loss)
 
 
 def test_a_run_that_is_replaced_is_kept_as_far_as_it_got(runs, memory):

@@ -145,8 +145,8 @@ def history(changed, own) -> None:
     rows = {}
     for entry in reversed(store.list("")):
         about = {name: getattr(entry, name) for name in ("created", "label", "spec")}
-        about |= {"changes": list(entry.changes), "result": vars(entry.result)}
-        about |= {"loss": entry.loss.tolist(), "val_loss": entry.val_loss.tolist()}
+        about |= {"changes": list(entry.view.changes), "result": vars(entry.result)}
+        about |= {"loss": entry.view.loss.tolist(), "val_loss": entry.view.val_loss.tolist()}
         shown = store.picture("", entry.id)
         about["picture"] = shown and {
             name: float(a.stages["weights"].sum()) for name, a in shown.attention.items()
