@@ -370,7 +370,7 @@ def test_a_head_and_a_layer_that_are_no_longer_there_are_forgotten():
 
 def test_play_pause_reset_and_the_verdict():
     test = opened(**SMALL | {"steps": "50000"})
-    assert "Untrained" in texts(test.html)
+    assert 'data-verdict="info"' in texts(test.html)
     fine(test.button(key="play").click().run())
     until(test, lambda test: steps(test) > 5)
     assert test.button(key="step").disabled

@@ -77,7 +77,7 @@ def test_a_page_claims_measures_and_explains_and_every_control_can_be_turned(nam
 def look_at(test: AppTest, name: str) -> None:
     """A claim, a measurement, the formula and the code that ran stand on the page."""
     assert any(IDEAS[name].title in element.value for element in test.header)
-    assert "Claim:" in texts(test.html)
+    assert "<p data-claim" in texts(test.html), "what is claimed"
     shown = [element.value for element in test.code]
     files = [path.read_text() for path in Path(ROOT.parent, "core").rglob("*.py")]
     assert shown
