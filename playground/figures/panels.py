@@ -297,6 +297,20 @@ def annotation(
     return {"text": text, "x": x, "y": y, "xref": xref, "yref": yref, "font": font} | more
 
 
+def arrow(
+    tail: tuple[float, float],
+    head: tuple[float, float],
+    colour: str,
+    width: float,
+    text: str = "",
+    **more: Any,
+) -> dict[str, Any]:
+    """Arrow between two places in the data of the first panel; `text` stands at its head."""
+    ends = {"ax": tail[0], "ay": tail[1], "axref": "x", "ayref": "y"}
+    stroke = {"showarrow": True, "arrowhead": 2, "arrowwidth": width, "arrowcolor": colour}
+    return annotation(text, *head) | ends | stroke | more
+
+
 def panel_title(text: str, panel: int = 0) -> dict[str, Any]:
     """Title over the middle of a panel."""
     return annotation(escape(text), 0.5, 1, yanchor="bottom", **over(panel))

@@ -593,20 +593,15 @@ def _arrow(
     """An arrow from the middle, and its name beyond its end, some degrees `aside`."""
     angle, beside = math.radians(degrees), math.radians(degrees + aside)
     beyond = length + 0.22
+    head = (length * math.cos(angle), length * math.sin(angle))
     return [
-        panels.annotation(
-            "",
-            length * math.cos(angle),
-            length * math.sin(angle),
-            axref="x",
-            ayref="y",
-            ax=0,
-            ay=0,
+        panels.arrow(
+            (0, 0),
+            head,
+            colour,
+            width,
             showarrow=length > 0,
-            arrowhead=2,
             arrowsize=0.9 if length > 0.6 else 0.7,
-            arrowwidth=width,
-            arrowcolor=colour,
         ),
         panels.annotation(
             text, beyond * math.cos(beside), beyond * math.sin(beside), colour=colour

@@ -16,6 +16,7 @@ from core.masks import Bias
 from core.measure import read_mask
 from core.model import build_model
 from core.tasks import Recall
+from core.tasks.base import cut
 from core.trace import Recorder
 
 FEWEST_WORDS, MOST_WORDS, LONGEST_WORD = 2, 12, 14  # words, words, characters
@@ -59,22 +60,21 @@ def words_of(text: str) -> tuple[str, ...]:
     if not FEWEST_WORDS <= len(words) <= MOST_WORDS:
         count = f"{len(words)} word{'s' * (len(words) != 1)}"
         raise ValueError(
-            f"words “{_short(text)}”: {count}; {FEWEST_WORDS} to {MOST_WORDS} are possible, with "
+            f"words “{_quoted(text)}”: {count}; {FEWEST_WORDS} to {MOST_WORDS} are possible, with "
             "spaces between them"
         )
     if long := [word for word in words if len(word) > LONGEST_WORD]:
         raise ValueError(
-            f"words “{_short(long[0])}”: {len(long[0])} characters; a word may have {LONGEST_WORD} "
-            "at most"
+            f"words “{_quoted(long[0])}”: {len(long[0])} characters; a word may have "
+            f"{LONGEST_WORD} at most"
         )
     if not all(word.isprintable() for word in words):
-        raise ValueError(f"words “{_short(text)}”: only characters that can be seen are possible")
+        raise ValueError(f"words “{_quoted(text)}”: only characters that can be seen are possible")
     return words
 
 
-def _short(text: str, most: int = 40) -> str:
-    shown = "".join(c if c.isprintable() else " " for c in text)
-    return shown if len(shown) <= most else shown[:most] + "…"
+def _quoted(text: str) -> str:
+    return cut("".join(c if c.isprintable() else " " for c in text))
 
 
 @lru_cache(maxsize=256)

@@ -14,11 +14,11 @@ from core.attention import SelfAttention
 from core.blocks import ACTIVATIONS, FeedForward
 from core.config import ModelConfig
 from core.init import initialise
-from core.masks import MASKS, allowed_keys, as_bias
 from core.model import build_model
 from core.positions import Position
 from core.tasks import TASKS
 from core.trace import Recorder
+from playground.ideas.shared_measures import mask_bias
 
 LENGTHS = tuple(2**i for i in range(4, 14))
 FINE = tuple(round(2 ** (i / 4)) for i in range(16, 53))  # the same range, in finer steps
@@ -147,12 +147,7 @@ def sublayers(length: int) -> list[tuple[str, Callable[[Tensor], Tensor]]]:
         {"attention": SelfAttention(config, Position()), "ffn": FeedForward(config)}
     )
     initialise(block, config, 0)
-    biases = {
-        mask: as_bias(
-            allowed_keys(MASKS[mask](0), length, length, torch.device("cpu")), 0.0, torch.float32
-        )
-        for mask in ("none", "causal")
-    }
+    biases = {mask: mask_bias(mask, length) for mask in ("none", "causal")}
     return [
         ("feed-forward", block["ffn"]),
         ("attention, no mask", lambda x: block["attention"](x, biases["none"])),

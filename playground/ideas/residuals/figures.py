@@ -94,14 +94,14 @@ def wiring_picture(residual: bool, norm: str, *, size: Sizes = style.LAPTOP) -> 
             ]
             notes += [
                 panels.annotation("+", 0, y, colour=WITH),
-                _arrow((-1.2, y), (-0.15, y), WITH, size.line),
+                panels.arrow((-1.2, y), (-0.15, y), WITH, size.line),
             ]
             stops.append(y)
         if norm == "post":
             box("LayerNorm", after, NORM)
     stops.append(ROWS["out"])
     notes += [
-        _arrow((0, low + HALF), (0, high - HALF), style.TEXT, size.thin)
+        panels.arrow((0, low + HALF), (0, high - HALF), style.TEXT, max(size.thin, 1.5))
         for low, high in pairwise(stops)
     ]
     return figure
@@ -111,24 +111,6 @@ def _around(low: float, high: float, stroke: dict[str, Any]) -> dict[str, Any]:
     """A residual connection: out of the stream at `low`, up, and back at `high`."""
     path = f"M 0 {low} L -1.2 {low} L -1.2 {high}"
     return {"type": "path", "path": path, "line": stroke, "layer": "below"}
-
-
-def _arrow(
-    tail: tuple[float, float], head: tuple[float, float], colour: str, width: float
-) -> dict[str, Any]:
-    return panels.annotation(
-        "",
-        *head,
-        ax=tail[0],
-        ay=tail[1],
-        axref="x",
-        ayref="y",
-        showarrow=True,
-        arrowhead=2,
-        arrowsize=1,
-        arrowwidth=max(width, 1.5),
-        arrowcolor=colour,
-    )
 
 
 # --- through the blocks ---------------------------------------------------------------------

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from core.config import ModelConfig
 from core.model import build_model
 from core.tasks import TASKS
-from core.tasks.base import Batch
+from core.tasks.base import Batch, cut
 from core.trace import Recorder
 from core.train import Trainer, cross_entropy
 from playground.ideas.shared_measures import stream
@@ -158,19 +158,15 @@ def numbers(text: str) -> tuple[float, ...]:
             found.append(float(word))
         except ValueError:
             raise ValueError(
-                f"{_short(word)} is not a number: write {COUNT} of them, with spaces between"
+                f"{cut(word)!r} is not a number: write {COUNT} of them, with spaces between"
             ) from None
         if not abs(found[-1]) <= LARGEST:
             raise ValueError(
-                f"{_short(word)}: each has to lie between −{LARGEST:,.0f} and {LARGEST:,.0f}"
+                f"{cut(word)!r}: each has to lie between −{LARGEST:,.0f} and {LARGEST:,.0f}"
             )
     if len(found) != COUNT:
-        raise ValueError(f"{_short(text)} has {len(found)} numbers: it takes exactly {COUNT}")
+        raise ValueError(f"{cut(text)!r} has {len(found)} numbers: it takes exactly {COUNT}")
     return tuple(found)
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 40 else text[:40] + "…")
 
 
 # --- a trained model without one of its blocks ------------------------------------------------

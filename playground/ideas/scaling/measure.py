@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from core.attention import SCALES, SelfAttention, attention
 from core.config import ModelConfig
 from core.init import initialise
-from core.masks import Bias, allowed_keys, as_bias, everything
 from core.measure import entropy_share, largest_weight, read_mask, score_spread, spread_in_theory
 from core.positions import Position
 from core.trace import Recorder
+from playground.ideas.shared_measures import mask_bias
 
 MAX_WIDTH = 1024  # d_model of the widest head looked at
 SCORES = 20_000  # drawn for each picture, roughly
@@ -46,12 +46,6 @@ def softmax_gradient(weights: Float[Tensor, "*rows key"]) -> Float[Tensor, "*row
     return (squares - 2 * cubes + squares**2).clamp(min=0).sqrt()
 
 
-def no_mask(length: int) -> Bias:
-    """Every query sees every key."""
-    allowed = allowed_keys(everything, length, length, torch.device("cpu"))
-    return as_bias(allowed, 0.0, torch.float32)
-
-
 @lru_cache(maxsize=64)
 @torch.no_grad()
 def queries_and_keys(
@@ -75,7 +69,7 @@ def queries_and_keys(
         initialise(layer, config, seed + model)
         trace = Recorder()
         x = torch.randn(batch, length, config.d_model, generator=drawn)
-        layer["attention"](x, no_mask(length), trace)
+        layer["attention"](x, mask_bias("none", length), trace)
         found.append((trace.seen["q"], trace.seen["k"]))
     q, k = (torch.cat(tensors) for tensors in zip(*found, strict=True))
     return q, k
@@ -87,7 +81,7 @@ def scores(d_head: int, n_heads: int, scale: str, init: str, length: int, seed: 
     q, k = queries_and_keys(d_head, n_heads, init, length, seed)
     factor = SCALES[scale](ModelConfig(d_model=d_head * n_heads, n_heads=n_heads))
     trace = Recorder()
-    attention(q, k, k, no_mask(length), factor, trace)
+    attention(q, k, k, mask_bias("none", length), factor, trace)
     scaled, weights = trace.seen["scaled"], trace.seen["weights"]
     seen = read_mask(trace.seen["masked"])
     rows = weights.flatten(0, -2)

@@ -117,20 +117,17 @@ def clip_picture(
     )
     if longest > clip:
         tail, head = math.log10(longest), math.log10(clip)
-        arrow = {
-            "showarrow": True,
-            "ax": tail,
-            "ay": tail,
-            "axref": "x",
-            "ayref": "y",
-            "arrowhead": 2,
-            "arrowwidth": size.line,
-            "arrowcolor": style.MUTED,
-            "standoff": size.marker,
-        }
-        anchors = {"xanchor": "center", "yanchor": "bottom"}
-        said = f"× {clip / longest:.2g}"
-        layout["annotations"].append(panels.annotation(said, tail, head, **arrow, **anchors))
+        shortened = panels.arrow(
+            (tail, tail),
+            (tail, head),
+            style.MUTED,
+            size.line,
+            f"× {clip / longest:.2g}",
+            standoff=size.marker,
+            xanchor="center",
+            yanchor="bottom",
+        )
+        layout["annotations"].append(shortened)
     return figure
 
 
