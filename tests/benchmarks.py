@@ -419,7 +419,7 @@ def turns() -> Iterator[Callable[[AppTest], Any]]:
 
 @contextmanager
 def scripts_kept() -> Iterator[None]:
-    """AppTest compiles the pages' scripts anew at every run; the server does it once."""
+    """AppTest compiles the pages' scripts again at every run; the server does it once."""
     with patch("streamlit.testing.v1.local_script_runner.ScriptCache", return_value=ScriptCache()):
         yield
 
@@ -554,7 +554,7 @@ def answers(address: str) -> bool:
         return False
 
 
-# Resolves with the milliseconds from the click to the frame on which the maps are drawn anew.
+# Resolves with the milliseconds from the click to the frame on which the maps are drawn again.
 CLICK = """([key, label]) => new Promise((resolve, reject) => {
   const plot = document.querySelector(".st-key-attention .live-plot")
   const button = [...document.querySelectorAll(`.st-key-${key} button`)].find(
@@ -566,7 +566,7 @@ CLICK = """([key, label]) => new Promise((resolve, reject) => {
     requestAnimationFrame(() => resolve(performance.now() - start))
   }
   plot.on("plotly_afterplot", drawn)
-  setTimeout(() => reject(new Error("not drawn anew within 20 s")), 20000)
+  setTimeout(() => reject(new Error("not drawn again within 20 s")), 20000)
   button.click()
 })"""
 

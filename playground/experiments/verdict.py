@@ -16,8 +16,8 @@ FEW_SEEDS = 4  # below this, chance alone separates two equal groups more often 
 def verdict(base: Series, variant: Series) -> str:
     """What the seeds say about a variant, in words, and never more than they say.
 
-    Seeds are paired: both sides had the same batches and initial numbers. Two sides can be told
-    apart when their losses do not overlap; a diverged run counts as an infinite one. While they
+    Seeds are paired: both sides had the same batches and initial numbers. Two sides differ
+    clearly when their losses do not overlap; a diverged run counts as an infinite one. While they
     train, both are read at the last step that all have done.
     """
     pairs = list(_pairs(base, variant))
@@ -68,7 +68,7 @@ def _sentence(pairs: list[tuple[View, View]], at: int | None, ours: str, theirs:
     above, below = y.min() > x.max(), y.max() < x.min()
     if not above and not below:
         return (
-            f"cannot tell apart: {theirs} ends {_range(y)}, {ours} {_range(x)}, "
+            f"no clear difference: {theirs} ends {_range(y)}, {ours} {_range(x)}, "
             f"and {theirs} is lower in {int((y < x).sum())} of {n} seeds"
         )
     if not finite.any():

@@ -58,9 +58,9 @@ def comparison_chart(
 ) -> Figure:
     """Loss of several variants over the steps: the mean of the seeds in the band of all of them.
 
-    Lines and bands are smoothed alike, so each seed's smoothed curve lies within its band. The
-    hover tells the values of that very step, not smoothed. What is not finite is a gap. On the
-    linear axis a loss far above chance is cut off, and a note says how far it goes.
+    Lines and bands are smoothed in the same way, so each seed's smoothed curve lies within its
+    band. The hover shows the values of that very step, not smoothed. What is not finite is a gap.
+    On the linear axis a loss far above chance is cut off, and a note says how far it goes.
 
     Args:
         bands: one for each variant, in drawing order; a band of one seed is a line.

@@ -37,7 +37,7 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 RIGHT, WRONG = RUN_COLOURS[2], RUN_COLOURS[1]
 RIGHT_MARK, WRONG_MARK = "✓", "✗"
 
-# Neutrals: stand-ins that the component exchanges for the theme's own.
+# Neutrals: placeholders that the component exchanges for the theme's own.
 TEXT, MUTED, GRID, HIDDEN = "#7c7c7d", "#7d7d7e", "#7e7e7f", "#7f7f80"
 
 WEIGHTS_SCALE = "Viridis"

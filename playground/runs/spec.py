@@ -86,7 +86,7 @@ class Spec:
         """The same run with some knobs of the model, the training or the task, or another task.
 
         Another task keeps the knobs of the old one where they mean the same (copy, reverse, sort),
-        else it begins with its own defaults. An example that it cannot read is dropped.
+        else it starts with its own defaults. An example that it cannot read is dropped.
 
         Raises:
             ValueError: an unknown knob, one that is given twice, an illegal value, or values that

@@ -85,8 +85,8 @@ class View:
     def recent_loss(self, step: int | None = None) -> float:
         """The mean of the last 20 training losses, at the end or after `step` steps.
 
-        A loss that nobody knows, because a checkpoint came without its curve, is left out; NaN
-        where none is known.
+        An unknown loss, from a checkpoint that came without its curve, is left out; NaN where
+        all are unknown.
         """
         losses = self.loss[:step][-LAST:]
         losses = losses[np.isfinite(losses)]
@@ -204,7 +204,7 @@ class Record:
         """Start with what an earlier run has recorded.
 
         Args:
-            steps: [steps, 3], loss, learning rate and gradient norm; NaN where nobody knows.
+            steps: [steps, 3], loss, learning rate and gradient norm; NaN where unknown.
             validation: [evaluations, 3], step, loss and accuracy.
         """
         unknown = np.full((len(steps), len(self._layers)), np.nan, np.float32)

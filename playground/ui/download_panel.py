@@ -227,10 +227,10 @@ def not_replayed(changes) -> str:
 
 
 def load_checkpoint(controller: Controller, data: bytes) -> str:
-    """Put a checkpoint in the place of the current run; what to say of it.
+    """Replace the current run by that of a checkpoint; what to say of it.
 
     Raises:
-        ValueError: names what is wrong with the file; the current run goes on.
+        ValueError: names what is wrong with the file; the current run continues.
     """
     saved = saved_run.load(data, controller.device, own_text.in_use())
     controls.knobs_of(saved.spec)

@@ -19,7 +19,7 @@ MOST_BUTTONS = 6  # choices that usually fit into a row of buttons; more make a 
 class Knob:
     """One choice: its key in the link, what is offered, and the widget."""
 
-    key: str  # on a page of an idea it begins with the page's name: `scaling_width`
+    key: str  # on a page of an idea it starts with the page's name: `scaling_width`
     title: str
     choices: Sequence[Any]  # a range: any whole number of it
     default: Any
@@ -150,7 +150,7 @@ class Knob:
         return self.choices
 
     def _fit(self, offered: Sequence[Any], why: str) -> None:
-        """Take the nearest choice in place of one that is not possible now, and say so."""
+        """Replace a choice that is not possible now by the nearest one, and say so."""
         if (present := self.present()) in offered:
             return
         fitted = nearest(offered, present)
@@ -160,7 +160,7 @@ class Knob:
         elif self.key in st.query_params:
             note(f"`{self.key}={self.show(present)}`: {why}; {self.show(fitted)} is used")
         else:
-            return  # it is at its default: the widget begins with what is nearest
+            return  # it is at its default: the widget starts with what is nearest
         st.session_state[self.key] = fitted
 
     def _turned(self) -> None:

@@ -1,4 +1,4 @@
-"""What can be taken home: metrics and configuration."""
+"""What can be downloaded: metrics and configuration."""
 
 import csv
 import io

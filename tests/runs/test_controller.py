@@ -78,7 +78,7 @@ def test_a_hot_knob_turns_in_the_running_model(controller):
     assert (change.field, change.value) == ("scale", "none") and change.step >= 3
 
 
-def test_a_cold_knob_starts_again_and_the_old_curve_stays(controller, runs):
+def test_a_cold_knob_starts_over_and_the_old_curve_stays(controller, runs):
     controller.follow(spec_for(steps=FOREVER))
     controller.play()
     wait(lambda: len(controller.view.loss) >= 5)
@@ -92,7 +92,7 @@ def test_a_cold_knob_starts_again_and_the_old_curve_stays(controller, runs):
     assert "Started over" in controller.notice
 
 
-def test_a_cold_knob_at_rest_waits_for_play(controller):
+def test_a_cold_knob_waits_for_play_while_nothing_trains(controller):
     trained(controller, spec_for())
     controller.follow(spec_for(norm="pre"))
     assert controller.run is None
@@ -156,7 +156,7 @@ def test_a_finished_run_goes_on_when_steps_are_added_and_else_starts_again(contr
     assert controller.view.loss[:10].tolist() == begin
 
 
-def test_play_after_divergence_starts_anew(controller):
+def test_play_after_divergence_starts_over(controller):
     """UI-03"""
     wild = spec_for(lr=1e3, steps=300, d_model=16)
     wild = replace(wild, training=replace(wild.training, clip=None))

@@ -1,4 +1,4 @@
-"""What is taken home comes back: the same knobs, the same run, and a bad file changes nothing."""
+"""What is downloaded can be loaded again: same knobs, same run; a bad file changes nothing."""
 
 import json
 import subprocess

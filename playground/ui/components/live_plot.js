@@ -103,7 +103,7 @@ function draw(plot) {
   if (first) start(plot, data, layout);
   // No config here: another config object would make plotly.js build the figure again.
   else window.Plotly.react(root, data, layout);
-  // For tests: how often the figure was built (told by what stands there), how often changed.
+  // For tests: how often the figure was built (read off what is on the page), how often changed.
   const container = root.querySelector(".svg-container");
   root.dataset.newplots = Number(root.dataset.newplots ?? 0) + (container !== plot.container);
   root.dataset.updates = Number(root.dataset.updates ?? -1) + 1;

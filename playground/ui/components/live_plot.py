@@ -43,7 +43,7 @@ _component = st.components.v2.component(
 
 
 class Click(NamedTuple):
-    """A clicked point: number and name of its trace, and its place (of a map: key, query)."""
+    """A clicked point: number and name of its trace, and its position (of a map: key, query)."""
 
     trace: int
     name: str

@@ -1,4 +1,4 @@
-"""What a visitor takes home and brings back, and the history after the app was started again."""
+"""What a visitor downloads and loads again, and the history after a restart of the app."""
 
 import json
 from pathlib import Path
