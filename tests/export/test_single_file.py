@@ -132,6 +132,14 @@ def test_the_grid_meets_every_choice_that_there_is():
             choices = (False, True) if item.type is bool else item.metadata["choices"]
             met = {getattr(spec, item.name) for spec in specs}
             assert set(choices or ()) <= met, f"{item.name}: make GRID longer"
+            assert item.name in TURNS or met != {item.default}, f"{item.name}: no run turns it"
+
+
+def test_every_knob_is_a_constant_of_the_template():
+    tree = ast.parse(TEMPLATE.read_text(encoding="utf-8"))
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    for config in (ModelConfig, TrainConfig, *TASKS.values()):
+        assert {item.name.upper() for item in fields(config)} <= names, config.__name__
 
 
 @pytest.mark.parametrize("i", GRID)
