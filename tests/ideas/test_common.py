@@ -146,6 +146,23 @@ def test_the_training_of_a_page_runs_pauses_and_is_forgotten():
     assert not runs.all_runs()
 
 
+@pytest.mark.parametrize("name", IDEAS)
+def test_each_page_draws_what_its_runs_show_while_they_train_and_when_they_pause(name):
+    test = opened(name)
+    fine(test.button(key="play").click().run())
+    (runs,) = test.session_state.idea_runs.values()
+    until(
+        test,
+        lambda test: all(
+            run.view().frames and run.view().val_steps.size for run in runs.all_runs()
+        ),
+    )
+    fine(test.run())
+    fine(test.button(key="pause").click().run())
+    until(test, lambda test: not runs.live)
+    fine(test.run())
+
+
 def test_a_training_can_be_taken_to_the_compare_page():
     test = opened("scaling", scaling_init="gpt2")
     fine(test.button(key="scaling_compare").click().run())

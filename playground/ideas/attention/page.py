@@ -9,7 +9,6 @@ import streamlit as st
 from core.attention import SelfAttention, attention, attention_spelled_out
 from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
-from playground.experiments.series import Series
 from playground.experiments.variants import make_setup
 from playground.figures import STAGES as MAPS
 from playground.figures.style import RIGHT_MARK, WRONG_MARK, Figure
@@ -27,6 +26,7 @@ from playground.ideas.attention.figures import (
 from playground.ideas.attention.measure import Meeting
 from playground.runs.snapshot import Frame
 from playground.runs.spec import Spec
+from playground.runs.view import View
 from playground.ui.components import Click, live_plot
 from playground.ui.glossary import explain
 from playground.ui.knob import Knob
@@ -564,12 +564,11 @@ def answered(answer: measure.Answer, names: Sequence[str]) -> str:
 # --- learnt ---------------------------------------------------------------------------------
 
 
-def found_keys(series: tuple[Series, ...]) -> None:
+def found_keys(views: dict[str, View]) -> None:
     """Each run's attention on the task's example, and whether the query has found its key."""
     maps, titles, notes = [], [], []
-    for line, label in zip(series, LEARNT, strict=False):
-        view = line.views[0]
-        if view is None or not view.frames:
+    for label, view in views.items():
+        if not view.frames:
             continue
         frame = view.frames[-1]
         for name, looked in frame.attention.items():
