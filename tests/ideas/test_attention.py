@@ -229,7 +229,7 @@ def test_the_hull_of_points_on_a_line_or_on_one_spot(points, corners):
     assert 4 not in found
 
 
-def test_a_flat_picture_keeps_distances_of_a_flat_cloud_and_blends_alike():
+def test_a_flat_picture_keeps_distances_of_a_flat_cloud_and_blends_the_same_way():
     rng = np.random.default_rng(0)
     plane = rng.normal(size=(7, 2)) @ rng.normal(size=(2, 5)) + rng.normal(size=5)
     weights = rng.dirichlet(np.ones(7))
@@ -332,7 +332,7 @@ def test_a_guess_among_the_values_loses_what_counting_all_rows_gives():
     assert loss_of_a_guess(TASKS["recall"]()) < math.log(4) < TASKS["recall"]().blind()
 
 
-def test_the_tie_is_the_mean_weight_of_a_value_for_its_letter():
+def test_the_link_is_the_mean_weight_of_a_value_for_its_letter():
     weights = np.zeros((6, 6))  # a3b7→a
     weights[1, 0], weights[3, 2], weights[2, 1], weights[5, 4] = 0.8, 0.4, 1, 1
     assert link(weights) == pytest.approx(0.6)

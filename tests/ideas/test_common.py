@@ -88,7 +88,7 @@ def look_at(test: AppTest, name: str) -> None:
 
 
 def choose(element, kind: str, index: int | None, before) -> None:
-    """Choose by place; None is what was chosen before."""
+    """Choose by index; None is what was chosen before."""
     if index is None:
         element.set_value(before)
     else:
@@ -130,7 +130,7 @@ def test_a_knob_that_limits_another_takes_it_along():
     assert find(test, "select_slider", "scaling_width").value == 128
 
 
-def test_the_training_of_a_page_runs_pauses_and_is_forgotten():
+def test_the_training_of_a_page_runs_pauses_and_is_reset():
     test = opened("scaling")
     fine(test.button(key="play").click().run())
     runs = test.session_state.idea_runs["scaling"]
@@ -186,7 +186,7 @@ def test_what_was_learnt_is_measured_once_the_runs_are_paused(name, choice, what
     assert what not in texts(test.markdown)
     fine(test.button(key="pause").click().run())
     until(test, lambda test: what in texts(test.markdown))
-    # It is kept: another look asks nobody again.
+    # It is kept: another rerun does not measure again.
     kept = dict(test.session_state[f"{name} measured"])
     fine(test.run())
     assert test.session_state[f"{name} measured"] == kept and kept

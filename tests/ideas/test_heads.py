@@ -24,7 +24,7 @@ def config(task="reverse", **knobs) -> tuple[ModelConfig, object]:
 
 
 def looking_at(keys: list[int | None], n: int = 6) -> np.ndarray:
-    """One head [query, key]: all weight on the key named; None looks evenly at what is causal."""
+    """One head [query, key]: all weight on the key named; None is uniform, under a causal mask."""
     rows = np.zeros((n, n))
     for query, key in enumerate(keys):
         rows[query, slice(0, query + 1) if key is None else key] = (
@@ -160,7 +160,7 @@ def test_the_scores_are_means_over_the_queries_that_have_such_a_key():
         )
 
 
-def test_a_job_that_nobody_can_do_here_and_one_that_looks_like_another_are_left_out():
+def test_a_job_that_no_head_can_do_here_and_one_that_looks_like_another_are_left_out():
     found = measure.jobs(random_weights(1, CAUSAL)[:, :, :], CAUSAL, list("abcdef"), {})
     assert found.names == ("itself", "the token before", "the first token")
     # recall: the value that followed the asked key is the answer.

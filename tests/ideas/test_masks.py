@@ -236,7 +236,7 @@ def test_edited_cells_are_framed_and_said():
     assert "1 changed by hand" in alt_text(figure)
 
 
-def test_the_ways_into_an_output_follow_visible_cells_only():
+def test_the_paths_to_an_output_follow_visible_cells_only():
     cells = drawn(2)
     figure, found = picture(cells, n_layers=3)
     named = {trace["name"]: trace for trace in figure["data"]}

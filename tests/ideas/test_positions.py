@@ -17,7 +17,7 @@ from playground.ideas.positions.figures import (
     LEAST,
     Line,
     beyond_chart,
-    blind_chart,
+    difference_chart,
     number,
     order_picture,
     shuffle_picture,
@@ -103,7 +103,7 @@ def test_turned_queries_and_keys_feel_their_distance_only():
         cosines = torch.tensor([math.cos(distance / 10_000 ** (2 * i / 8)) for i in range(4)])
         each = np.repeat(
             (shares * cosines).sum(-1).numpy(), 24 - distance
-        )  # for every pair of places
+        )  # for every pair of positions
         assert found.mean[distance] == pytest.approx(each.mean().item(), abs=1e-5)
         assert found.low[distance] == pytest.approx(np.quantile(each, 0.1), abs=1e-4)
         assert found.high[distance] == pytest.approx(np.quantile(each, 0.9), abs=1e-4)
@@ -147,7 +147,7 @@ def test_each_output_goes_back_to_its_own_word():
     assert found.after[0] == pytest.approx(found.before[0], abs=1e-12)
     assert found.difference == np.abs(found.after - found.before).max()
     assert all(
-        sorted(places) == list(range(len(measure.WORDS))) for places in measure.ORDERS.values()
+        sorted(order) == list(range(len(measure.WORDS))) for order in measure.ORDERS.values()
     )
 
 
@@ -173,12 +173,12 @@ def test_each_position_is_scored_alone_as_far_as_the_model_has_positions(kind):
     assert found.loss.shape == found.right.shape == (reach,)
     with torch.no_grad():
         chances = model.model(batch.inputs[0][:, :reach]).softmax(-1)
-    for place in (0, 5, reach - 1):
-        ids = batch.targets[:, place].tolist()
-        losses = [-math.log(chances[row, place, i]) for row, i in enumerate(ids)]
-        assert found.loss[place] == pytest.approx(np.mean(losses), rel=1e-4)
-        right = [chances[row, place].argmax().item() == i for row, i in enumerate(ids)]
-        assert found.right[place] == pytest.approx(np.mean(right))
+    for position in (0, 5, reach - 1):
+        ids = batch.targets[:, position].tolist()
+        losses = [-math.log(chances[row, position, i]) for row, i in enumerate(ids)]
+        assert found.loss[position] == pytest.approx(np.mean(losses), rel=1e-4)
+        right = [chances[row, position].argmax().item() == i for row, i in enumerate(ids)]
+        assert found.right[position] == pytest.approx(np.mean(right))
     assert found.within(found.loss) == pytest.approx(sum(found.loss[:8]) / 8)
     if kind != "learned":
         assert found.beyond(found.right) == pytest.approx(sum(found.right[8:]) / 24)
@@ -239,7 +239,7 @@ def test_a_shuffle_shows_both_outputs_and_their_difference_on_one_scale():
 
 
 def test_the_bars_hold_the_differences_even_of_nothing():
-    figure = blind_chart(
+    figure = difference_chart(
         {"none": {"a": 0.0, "b": 0.5}, "causal": {"a": 2.0, "b": 1e-15}}, chosen=("causal", "b")
     )
     first, second = figure["data"]

@@ -50,13 +50,13 @@ def test_places_are_apart_by_what_is_left_of_them_without_their_mean():
     left = total = 0.0
     for row in x.tolist():
         for column in range(4):
-            values = [place[column] for place in row]
+            values = [position[column] for position in row]
             mean = sum(values) / 3
             left += sum((value - mean) ** 2 for value in values)
             total += sum(value**2 for value in values)
     assert measure.variation(x) == pytest.approx(math.sqrt(left / total))
-    alike = x[:, :1].expand(-1, 3, -1)
-    assert measure.variation(alike) < 1e-12
+    same = x[:, :1].expand(-1, 3, -1)
+    assert measure.variation(same) < 1e-12
     assert measure.variation(torch.tensor([[[1.0, 2.0], [-1.0, -2.0]]])) == pytest.approx(1)
     assert measure.variation(torch.zeros(1, 2, 2)) == 0
 
@@ -64,7 +64,7 @@ def test_places_are_apart_by_what_is_left_of_them_without_their_mean():
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("residual", [True, False])
 def test_the_flow_is_what_a_model_of_that_wiring_does(residual, norm):
-    """Each gradient once more, from a forward that begins at that place."""
+    """Each gradient once more, from a forward that begins there."""
     found = measure.flow(3, residual, norm, "xavier")
     model = build_model(measure.config(3, residual, norm, "xavier")).double()
     batch = measure.TASK.validation("decoder", measure.ROWS)

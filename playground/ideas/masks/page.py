@@ -227,7 +227,7 @@ def _as(difference: float) -> str:
         return "gives exactly what it gives alone"
     if difference < measure.ROUNDING:
         return f"gives what it gives alone, up to rounding ({difference:.1g})"
-    return f"gives something else, by up to {difference:.2f}"
+    return f"gives other logits, by up to {difference:.2f}"
 
 
 # --- the page ---------------------------------------------------------------------------------

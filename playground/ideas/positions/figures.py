@@ -190,7 +190,7 @@ def shuffle_picture(
     return figure
 
 
-def blind_chart(
+def difference_chart(
     differences: Mapping[str, Mapping[str, float]],
     *,
     chosen: tuple[str, str],

@@ -17,7 +17,7 @@ from playground.ideas.positions import measure
 from playground.ideas.positions.figures import (
     Line,
     beyond_chart,
-    blind_chart,
+    difference_chart,
     number,
     order_picture,
     shuffle_picture,
@@ -402,7 +402,7 @@ with left:
     )
     live_plot(figure, key="order_shuffled")
 with right:
-    figure = blind_chart(
+    figure = difference_chart(
         {
             f"mask {m}": {
                 k: measure.shuffled(k, m, order, d_model, n_heads).difference for k in KINDS

@@ -45,8 +45,8 @@ def wiring_picture(residual: bool, norm: str, *, size: Sizes = style.LAPTOP) -> 
         norm: `post`, `pre` or `none`.
     """
     around = {
-        "post": "after the addition" if residual else "after it",
-        "pre": "before it",
+        "post": "after the addition" if residual else "after each",
+        "pre": "before each",
         "none": "nowhere",
     }[norm]
     around_each = "each with" if residual else "without"

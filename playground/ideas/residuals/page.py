@@ -143,14 +143,14 @@ def about_flow(found: measure.Flow, residual: bool, norm: str) -> str:
         gradient = f"comes back at {times_its_size(found.factor)}"
     last = share(found.variation[-1])
     if found.variation[-1] < SIMILAR:
-        rest = (
+        variation = (
             f"All positions have become almost the same: they differ in only {last} of the stream."
         )
     else:
-        rest = f"The positions differ in {last} of the stream."
+        variation = f"The positions differ in {last} of the stream."
     return (
         f"{counted(len(found.stream) - 1, 'block')} {'with' if residual else 'without'} residual "
-        f"connections, {norm_name(norm, 'without LayerNorm')}: the gradient {gradient}. {rest}"
+        f"connections, {norm_name(norm, 'without LayerNorm')}: the gradient {gradient}. {variation}"
     )
 
 

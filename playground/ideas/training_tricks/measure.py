@@ -215,7 +215,7 @@ def gradient_sizes(d_model: int) -> Float[Tensor, " n"]:
 
 @lru_cache(maxsize=32)
 def gradients(d_model: int, scale: float) -> Gradients:
-    """What becomes of these gradients in each number type when the loss is multiplied by `scale`.
+    """How well each number type holds these gradients when the loss is multiplied by `scale`.
 
     A power of two multiplies each of them exactly.
     """
