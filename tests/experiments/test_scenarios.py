@@ -341,7 +341,7 @@ def test_starting_again_asks_again(tiny):
     fine(test.button(key="skip").click().run())
     fine(test.button(key="play").click().run())
     finish(test)
-    assert "You said" not in texts(test.markdown)
+    assert "You predicted" not in texts(test.markdown)
     fine(test.button(key="reset").click().run())
     assert test.button(key="play").disabled and "skip" in buttons(test)
     assert test.radio(key="expect_tiny").value is None

@@ -36,7 +36,7 @@ def test_a_scenario_from_the_click_to_the_outcome(visit):
     tab.until(play.is_enabled, "a prediction lets it play")
     play.click()
     tab.key("outcome").wait_for(timeout=240_000)
-    tab.see("You said:", "Measured:", "Why.")
+    tab.see("You predicted:", "Measured:", "Why.")
     assert tab.link()["scenario"] == "drowned"
 
 

@@ -145,7 +145,7 @@ def test_a_hot_change_while_playing_leaves_a_mark_on_the_curve(visit):
     play(tab, 20)
     steps = tab.steps()
     tab.select("scale", "none")
-    tab.see("Changed while it ran: scale sqrt_d_head → none")
+    tab.see("Changed while it ran: scale √d_k → none")
     notes = "plot.layout.annotations.map(a => a.text)"
     tab.until(lambda: "scale → none" in tab.plot("loss_chart", notes))
     (mark,) = tab.plot("loss_chart", "plot.layout.shapes.filter(s => s.x0 === s.x1)")
@@ -158,8 +158,8 @@ def test_a_cold_change_starts_again_and_keeps_the_old_curve_as_a_ghost(visit):
     tab = visit(steps=FOREVER, **SMALL)
     play(tab, 20)
     tab.select("norm", "pre")
-    tab.see("Changed: norm post → pre. Started again")
-    ghosts = "plot.data.filter(t => t.opacity < 0.5 && /norm post/.test(t.name)).map(t => t.y)"
+    tab.see("Changed: norm post → pre. Started over")
+    ghosts = "plot.data.filter(t => t.opacity < 0.5 && /norm=post/.test(t.name)).map(t => t.y)"
     ghost = tab.until(lambda: tab.plot("loss_chart", ghosts))
     assert max(len(y) for y in ghost) >= 20
     tab.until(lambda: tab.steps() > 0)
