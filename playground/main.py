@@ -4,7 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from playground.ui import controls, page_head
+from playground.ui import controls, link, page_head
 from playground.ui.components.cookie import remember_visitor
 from playground.ui.knob import show_notes
 from playground.ui.page_list import HOME, IDEAS, INSTRUMENTS, About
@@ -40,7 +40,7 @@ PROJECTOR = "html { font-size: clamp(17px, 1.4vw, 26px); }"
 
 # Before the navigation: it would make the page's sign the icon, and fetch it from the internet.
 st.set_page_config("Transformer playground", page_icon=ICON, layout="wide")
-controls.check_link()
+link.check_link()
 page = st.navigation(NAVIGATION, position="top")
 uses_knobs = page.url_path in USE_KNOBS
 st.set_page_config(initial_sidebar_state="auto" if uses_knobs else "collapsed")

@@ -15,6 +15,7 @@ from playground.runs.spec import Spec
 from playground.ui import controls
 from playground.ui.components import live_plot
 from playground.ui.knob import Knob
+from playground.ui.link import EVERY, MODEL, TRAINING
 from playground.ui.page_head import tall
 from playground.ui.run_panels import (
     IN_WORDS,
@@ -35,7 +36,7 @@ WIDTH = 1000  # pixels in a window of usual width
 
 def offered() -> dict[str, Knob]:
     """The knobs of which a variant may change one."""
-    knobs = controls.MODEL | controls.TRAINING
+    knobs = MODEL | TRAINING
     return {key: knob for key, knob in knobs.items() if not isinstance(knob.choices, range)}
 
 
@@ -47,7 +48,7 @@ def ask(base: Spec) -> None:
 
 def add() -> None:
     """One more variant: a knob of the base set to another value."""
-    knob = controls.EVERY[st.session_state.new_field]
+    knob = EVERY[st.session_state.new_field]
     written = f"{knob.key}={knob.show(st.session_state.new_value)}"
     st.session_state.variants = ";".join(filter(None, [st.session_state.variants, written]))
 

@@ -1,12 +1,8 @@
-"""Widgets <-> frozen configs <-> the address bar: the only file that knows all three.
+"""The knobs in the sidebar: widgets for what a link may hold, and the spec that they describe.
 
-Each knob is a widget whose key is the config field's name and whose value is bound to the query
-string, so the link in the address bar is the page. Limits that only the browser enforces are
-checked again here: a link can hold anything.
+Limits that only the browser enforces are checked again here.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import Field as Item
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,122 +11,19 @@ import streamlit as st
 
 from core.config import ModelConfig, TrainConfig
 from core.device import Device
-from core.knobs import as_text, from_text
 from core.tasks import TASKS, Task
-from core.tasks.base import cut
-from playground.runs.spec import KNOBS, MODEL_KNOBS, TASK_KNOBS, TRAINING_KNOBS, Spec
+from playground.runs.spec import Spec
 from playground.ui import own_text
-from playground.ui.knob import Knob, forget_notes, note
-from playground.ui.page_list import IDEAS, PAGES
-
-MAX_HEADS = 16
-
-TITLES = {
-    "task": "Task",
-    "d_model": "d_model: width",
-    "n_heads": "n_heads: attention heads",
-    "n_layers": "n_layers: blocks",
-    "scale": "Scores divided by",
-    "position": "Position",
-    "mask": "Mask",
-    "window": "Window: keys seen, self included",
-    "residual": "Residual connections",
-    "norm": "LayerNorm",
-    "init": "Initialisation",
-    "d_ff": "d_ff: feed-forward width",
-    "architecture": "Architecture",
-    "pad_mask": "Hide padding",
-    "ffn": "Feed-forward",
-    "activation": "Activation",
-    "tie_embeddings": "Tie embeddings",
-    "steps": "Steps",
-    "batch_size": "Batch size",
-    "lr": "Learning rate",
-    "optimizer": "Optimiser",
-    "weight_decay": "Weight decay",
-    "schedule": "Schedule",
-    "warmup": "Warmup steps",
-    "clip": "Clip gradients at",
-    "precision": "Precision",
-    "seed": "Seed",
-    "symbols": "Symbols",
-    "length": "Length",
-    "vary": "Lengths vary",
-    "source": "Source",
-}
-
-# The numbers offered where a field's legal range is wider than anyone needs.
-OFFERED: dict[str, tuple[Any, ...]] = {
-    "n_heads": tuple(range(1, MAX_HEADS + 1)),
-    "d_model": (8, 16, 24, 32, 48, 64, 96, 128, 192, 256),
-    "n_layers": (1, 2, 3, 4, 6, 8, 12),
-    "d_ff": (None, 16, 32, 64, 128, 256, 512, 1024),
-    "window": (1, 2, 3, 4, 6, 8, 12, 16, 32),
-    "steps": (50, 100, 200, 300, 500, 1000, 2000, 5000, 10_000, 50_000),
-    "batch_size": (1, 2, 4, 8, 16, 32, 64, 128, 256),
-    "lr": (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 10.0, 100.0, 1000.0),
-    "weight_decay": (0.0, 0.001, 0.01, 0.1, 1.0),
-    "warmup": (0, 10, 30, 50, 100, 300, 1000),
-    "clip": (None, 0.1, 0.3, 1.0, 3.0, 10.0),
-}
+from playground.ui.knob import forget_notes
+from playground.ui.link import EVERY, MAX_HEADS, MODEL, OF_TASK, TASK, TRAINING, overrule, present
+from playground.ui.page_list import PAGES
 
 FIRST = ("d_model", "n_heads", "n_layers", "scale", "position", "mask", "residual", "norm", "init")
 
 
-def _knobs(items: Mapping[str, Item], task: str = "") -> dict[str, Knob]:
-    prefix = f"{task}_" if task else ""
-    return {
-        prefix + name: Knob(
-            prefix + name,
-            TITLES.get(name, name),
-            _choices(item, of_task=bool(task)),
-            item.default,
-            item.metadata["help"],
-            partial(as_text, item),
-            parse=partial(from_text, item),
-            between=not task and name in OFFERED and name != "n_heads",
-        )
-        for name, item in items.items()
-    }
-
-
-def _choices(item: Item, of_task: bool) -> Sequence[Any]:
-    if choices := item.metadata["choices"]:
-        return tuple(choices)
-    if isinstance(item.default, bool):
-        return (False, True)
-    if choices := None if of_task else OFFERED.get(item.name):
-        return tuple(sorted({*choices, item.default}, key=lambda n: (n is not None, n)))
-    return range(item.metadata["low"], item.metadata["high"] + 1)
-
-
-MODEL = _knobs(MODEL_KNOBS)
-TRAINING = _knobs(TRAINING_KNOBS)
-OF_TASK = {name: _knobs(items, name) for name, items in TASK_KNOBS.items()}
-TASK = _knobs({"task": KNOBS["task"]})["task"]
 # What is under "More", in the order of the configs.
 MORE_MODEL = [name for name in MODEL if name not in (*FIRST, "window", "architecture")]
 MORE_TRAINING = [name for name in TRAINING if name != "seed"]
-EVERY = {"task": TASK} | MODEL | TRAINING
-for of_one in OF_TASK.values():
-    EVERY |= of_one
-# Keys of widgets that are bound to the link but are not knobs of a run.
-OTHER_KEYS = {
-    "variants",
-    "seeds",
-    "projector",
-    "log",
-    "show_lr",
-    "stage",
-    "layer",
-    "head",
-    "probe",
-    "fingerprint",
-    "more_task",
-    "more_model",
-    "more_training",
-    "scenario",
-}
 
 
 @dataclass(frozen=True)
@@ -141,57 +34,19 @@ class Choice:
     problem: str | None = None
 
 
-# --- a link is checked once, when it is opened ----------------------------------------------
-
-
-def check_link() -> None:
-    """Note what the link holds that it may not hold, and use something else instead.
-
-    Once a session, before the first widget is drawn; knobs that are not on the page count too.
-    """
-    if "overruled" not in st.session_state:
-        for key in st.query_params:
-            if key in EVERY:
-                EVERY[key].check_link()
-            elif key not in OTHER_KEYS and key.partition("_")[0] not in IDEAS:
-                meant = [name for name in EVERY if name.endswith(f"_{key}")]
-                near = f" (did you mean {' or '.join(meant)}?)" if meant else ""
-                note(f"`{cut(key)}` is not a knob of this page: ignored{near}")
-        keys = EVERY.keys() & st.session_state.keys()
-        st.session_state.overruled = {key: st.session_state[key] for key in keys}
-    for key, value in st.session_state.overruled.items():
-        st.session_state[key] = value
-
-
-def _overrule() -> None:
-    """Run once more where a widget has made its own sense of an impossible value: 1.5 -> 1."""
-    wrong = {
-        key: value
-        for key, value in st.session_state.overruled.items()
-        if st.session_state.get(key, value) != value
-    }
-    st.session_state.overruled = wrong
-    if wrong:
-        st.rerun()
-
-
-def _present(key: str) -> Any:
-    return EVERY[key].present()
-
-
 # --- knobs that limit one another -----------------------------------------------------------
 
 
 def heads_offered() -> list[int]:
     """Head counts that fit the chosen width and position scheme."""
-    d_model, even = _present("d_model"), _present("position") == "rotary"
+    d_model, even = present("d_model"), present("position") == "rotary"
     divisors = [n for n in range(1, MAX_HEADS + 1) if d_model % n == 0]
     return [n for n in divisors if not (even and d_model // n % 2)]
 
 
 def why_heads() -> str:
-    even = ", an even number for rotary positions" if _present("position") == "rotary" else ""
-    return f"each head gets d_model/n_heads columns of {_present('d_model')}{even}"
+    even = ", an even number for rotary positions" if present("position") == "rotary" else ""
+    return f"each head gets d_model/n_heads columns of {present('d_model')}{even}"
 
 
 def why_not(task: type[Task], architecture: str) -> str:
@@ -200,8 +55,8 @@ def why_not(task: type[Task], architecture: str) -> str:
 
 def warmups_offered() -> list[int]:
     """Those below the steps; the one in use may come from a link or a file."""
-    offered = {*TRAINING["warmup"].choices, _present("warmup")}
-    return sorted(n for n in offered if n < _present("steps"))
+    offered = {*TRAINING["warmup"].choices, present("warmup")}
+    return sorted(n for n in offered if n < present("steps"))
 
 
 def _new_task() -> None:
@@ -239,7 +94,7 @@ def _draw(device: Device) -> Choice:
     with st.expander("More: the task", key="more_task", bind="query-params"):
         task_values = _draw_task(task_class)
     with st.expander("More: the model", key="more_model", bind="query-params"):
-        why = why_not(task_class, _present("architecture"))
+        why = why_not(task_class, present("architecture"))
         model["architecture"] = MODEL["architecture"].draw(
             task_class.architectures, why, width="stretch"
         )
@@ -255,7 +110,7 @@ def _draw(device: Device) -> Choice:
         width="stretch",
         help="Every knob back to where it was at the start.",
     )
-    _overrule()
+    overrule()
     if _lacks_text():
         return Choice(None, own_text.MISSING)
     try:
@@ -290,7 +145,7 @@ def _draw_task(task_class: type[Task]) -> dict[str, Any]:
 
 def _lacks_text() -> bool:
     """Whether the visitor's own text is to be learnt, and there is none yet."""
-    of_own = _present("task") == "text" and _present("text_source") == "own"
+    of_own = present("task") == "text" and present("text_source") == "own"
     return of_own and not own_text.in_use()
 
 
@@ -340,7 +195,7 @@ def back_to_defaults() -> None:
 
 
 def new_seed() -> None:
-    st.session_state.seed = _present("seed") + 1
+    st.session_state.seed = present("seed") + 1
 
 
 # --- the visitor's own example --------------------------------------------------------------

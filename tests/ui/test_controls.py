@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
 from playground.runs.spec import FROM_TASK
-from playground.ui import controls
-from playground.ui.controls import EVERY
+from playground.ui import controls, link
 from playground.ui.knob import Knob, nearest
+from playground.ui.link import EVERY
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_every_knob_of_every_task_has_a_key_of_its_own():
 @pytest.mark.parametrize("name", [*ModelConfig.hot(), *TrainConfig.hot()])
 def test_every_offered_value_builds_a_config(name):
     knob = EVERY[name]
-    config = ModelConfig if name in controls.MODEL else TrainConfig
+    config = ModelConfig if name in link.MODEL else TrainConfig
     for choice in ends(knob):
         others = {"steps": 10_000} if name == "warmup" else {}
         assert getattr(config(**{name: choice} | others), name) == choice
@@ -92,7 +92,7 @@ def test_every_offered_value_builds_a_config(name):
 def test_heads_offered_are_exactly_those_that_build(present, d_model, position):
     """XAT-03"""
     present(d_model=d_model, position=position)
-    for heads in range(1, controls.MAX_HEADS + 1):
+    for heads in range(1, link.MAX_HEADS + 1):
         legal = heads in controls.heads_offered()
         try:
             ModelConfig(d_model=d_model, n_heads=heads, position=position)

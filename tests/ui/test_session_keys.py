@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import playground
-from playground.ui.controls import EVERY
+from playground.ui.link import EVERY
 
 ROOT = Path(playground.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
@@ -76,7 +76,7 @@ def uses(source: str) -> Iterator[tuple[str, bool]]:
 
 def owners(sources: dict[str, str]) -> dict[str, set[str]]:
     """Key -> the files that use it; the knobs of a run belong to `controls`."""
-    found: dict[str, set[str]] = defaultdict(set, {key: {"ui/controls.py"} for key in EVERY})
+    found: dict[str, set[str]] = defaultdict(set, {key: {"ui/link.py"} for key in EVERY})
     for file, source in sources.items():
         for key, _ in uses(source):
             found[key].add(file)
@@ -114,5 +114,5 @@ def test_a_second_owner_is_found(second):
 
 def test_knobs_of_a_run_belong_to_the_controls():
     assert several({"app_pages/train.py": "st.session_state.seed = 1"}) == {
-        "seed": {"ui/controls.py", "app_pages/train.py"}
+        "seed": {"ui/link.py", "app_pages/train.py"}
     }

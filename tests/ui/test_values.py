@@ -10,8 +10,8 @@ from core.tasks import TASKS
 from playground.experiments.scenarios import _changes, plain
 from playground.experiments.variants import parse
 from playground.runs.spec import KNOBS, MODEL_KNOBS, TASK_KNOBS, TRAINING_KNOBS
-from playground.ui.controls import EVERY
 from playground.ui.knob import Knob
+from playground.ui.link import EVERY
 
 TASK_OF = dict.fromkeys(MODEL_KNOBS | TRAINING_KNOBS, "reverse") | {
     name: task for task, knobs in TASK_KNOBS.items() for name in knobs
