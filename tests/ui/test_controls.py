@@ -19,7 +19,7 @@ def present(monkeypatch):
     """Pretend that the knobs stand at these values."""
 
     def pretend(**values):
-        monkeypatch.setattr(controls, "_present", lambda key: values.get(key, EVERY[key].default))
+        monkeypatch.setattr(controls, "present", lambda key: values.get(key, EVERY[key].default))
 
     return pretend
 
