@@ -76,7 +76,7 @@ def uses(source: str) -> Iterator[tuple[str, bool]]:
 
 def owners(sources: dict[str, str]) -> dict[str, set[str]]:
     """Key -> the files that use it; the knobs of a run belong to `controls`."""
-    found: dict[str, set[str]] = defaultdict(set, {key: {"ui/link.py"} for key in EVERY})
+    found: dict[str, set[str]] = defaultdict(set, {key: {"ui/controls.py"} for key in EVERY})
     for file, source in sources.items():
         for key, _ in uses(source):
             found[key].add(file)
