@@ -114,5 +114,5 @@ def test_a_second_owner_is_found(second):
 
 def test_knobs_of_a_run_belong_to_the_controls():
     assert several({"app_pages/train.py": "st.session_state.seed = 1"}) == {
-        "seed": {"ui/link.py", "app_pages/train.py"}
+        "seed": {"ui/controls.py", "app_pages/train.py"}
     }
