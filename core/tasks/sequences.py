@@ -65,7 +65,7 @@ class Copy(SequenceTask):
 
     name = "copy"
     title = "Copy"
-    about = "Repeat the symbols in the same order: every place looks a fixed distance back."
+    about = "Repeat the symbols in the same order: each answer is equally far from its symbol."
 
     def solve(self, questions: Int[Tensor, "batch length"]) -> Int[Tensor, "batch length"]:
         return questions
@@ -77,7 +77,7 @@ class Reverse(SequenceTask):
 
     name = "reverse"
     title = "Reverse"
-    about = "Write the symbols backwards: every place looks one step further back than the last."
+    about = "Write the symbols backwards: the first answer is the last symbol, and so on."
 
     def solve(self, questions: Int[Tensor, "batch length"]) -> Int[Tensor, "batch length"]:
         if not self.vary:

@@ -111,7 +111,7 @@ class Text(Task):
         return Prompt((ids[:, -half:], ids[:, -1:]), self.length - half)
 
     def chance(self, architecture: str) -> Chance:
-        """The blind guess is the training text's mix of characters, scored on validation."""
+        """The best guess without reading: the training text's mix of characters, on validation."""
         targets = self.validation(architecture).targets
         frequencies = self._source.frequencies(self.length + 1)
         return Chance(math.log(self.vocab_size), -float(frequencies.log()[targets].mean()))

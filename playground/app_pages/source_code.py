@@ -49,6 +49,7 @@ name = st.segmented_control(
     names,
     default=names[0],
     required=True,
+    format_func=lambda file: file.replace("_", r"\_"),  # not bold: it is drawn as Markdown
     key="file",
     label_visibility="collapsed",
     persist_state="session",

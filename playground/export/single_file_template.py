@@ -376,7 +376,7 @@ def initialise(model):
     for name, p in model.named_parameters():
         if NORM != "none" and "norm" in name:
             continue  # as built: gain 1, shift 0
-        drawn_as = name.replace("unembed", "head")  # what it was called when the numbers were fixed
+        drawn_as = name.replace("unembed", "head")  # the name that seeds its numbers
         digest = hashlib.sha256(f"{SEED}/{drawn_as}".encode()).digest()
         generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
         if INIT == "xavier":

@@ -510,11 +510,14 @@ def _level(value: float, rows: int, end: float, size: Sizes) -> dict[str, Any]:
 def _level_labels(
     levels: Sequence[tuple[str, float]], end: float, room: int, size: Sizes
 ) -> list[dict[str, Any]]:
-    """Above the plot, in as many rows as it takes; `room` is the width of the plot."""
+    """Above the plot, in as many rows as it takes; `room` is the width of the plot.
+
+    The plot is narrow: "uniform" and "without reading" are enough, beside the chart of the losses.
+    """
     labels: list[dict[str, Any]] = []
     taken: list[tuple[int, float, float]] = []
     for name, value in reversed(levels):
-        text, right = f"{name} {value:.3f}", value > end / 2
+        text, right = f"{name.replace('guess', '').strip()} {value:.3f}", value > end / 2
         x, span = value / end * room, 0.55 * size.small * len(text)
         left = x - span if right else x
         row = 0
