@@ -49,7 +49,7 @@ name = st.segmented_control(
     names,
     default=names[0],
     required=True,
-    format_func=lambda file: file.replace("_", r"\_"),  # not bold: it is drawn as Markdown
+    format_func=lambda file: file.replace("__", r"\_\_"),  # not bold: it is Markdown
     key="file",
     label_visibility="collapsed",
     persist_state="session",
