@@ -36,6 +36,7 @@ from core.attention import attention
 from core.config import ModelConfig, TrainConfig
 from core.device import choose_device
 from core.masks import Bias
+from core.report import layer_of
 from core.tasks import TASKS, Task
 from core.tokens import PAD
 from core.train import Trainer
@@ -177,17 +178,17 @@ def ready_made(ours: Size) -> Trainer:
     model.blocks = nn.ModuleList(ReadyMade(config, block) for block in model.blocks).to(device)
     causal = nn.Transformer.generate_square_subsequent_mask(config.max_len, device=device)
 
-    def masks(tokens: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-        return causal, torch.zeros_like(tokens, dtype=x.dtype).masked_fill_(
-            tokens == PAD, -torch.inf
+    def masks(may_see: Any, n_query: int, keys: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+        return causal, torch.zeros_like(keys, dtype=causal.dtype).masked_fill_(
+            keys == PAD, -torch.inf
         )
 
-    model.bias = masks
+    model.attention_bias = masks
     trainer.parameters = list(model.parameters())
     trainer.optimizer = torch.optim.AdamW(
         trainer.parameters, lr=training.lr, weight_decay=training.weight_decay
     )
-    trainer._prepare_layers()
+    trainer.layer_of_each = [layer_of(name) for name, _ in model.named_parameters()]
     return trainer
 
 
