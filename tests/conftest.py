@@ -47,6 +47,15 @@ def no_run_goes_on():
         pool.RUNS.close()
 
 
+@pytest.fixture
+def one_thread():
+    """The last digits of a run depend on the number of threads: one, whatever ran before."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(params=DEVICES)
 def device(request) -> str:
     """Each device of this machine in turn."""

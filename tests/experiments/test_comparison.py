@@ -6,7 +6,6 @@ from urllib.parse import parse_qs, urlencode
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,6 +32,8 @@ from playground.runs.pool import Runs
 from playground.runs.snapshot import Frame
 from playground.runs.spec import KNOBS, Spec
 from playground.runs.view import Record, Status
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 CPU = Device("cpu", "tests", (("fp32", None), ("bf16", None), ("fp16", "no such arithmetic")))
 
@@ -486,14 +487,6 @@ def tiny(steps=30, **model) -> Spec:
 
 SCALES = [(("scale", "none"),), (("scale", "d_head"),)]
 FOREVER = 1_000_000
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture

@@ -21,6 +21,8 @@ from playground.runs.pool import Runs
 from playground.runs.spec import Spec
 from playground.runs.view import Status
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 FOREVER = 1_000_000
 
 
@@ -43,14 +45,6 @@ def curve(spec, steps=None, **hot) -> list[float]:
         if step.step == steps:
             trainer.change(**hot)
     return losses
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture
