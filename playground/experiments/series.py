@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from playground.runs.spec import Spec
-from playground.runs.view import LAST, View
+from playground.runs.view import LAST, Status, View
 
 
 def steps_to(loss: np.ndarray, target: float) -> int | None:
@@ -108,6 +108,19 @@ class Series:
             diverged=sum(view.diverged for view in self.views),
             seeds=len(self.seeds),
         )
+
+
+def waiting(series: Iterable[Series]) -> str:
+    """What runs that have not done a step are waiting for, in words; empty once one has."""
+    views = [view for line in series for view in line.views]
+    if any(len(view.loss) for view in views):
+        return ""
+    if places := [view.queue_position for view in views if view.queue_position]:
+        return f"waiting: place {min(places)} in the queue"
+    if any(view.status.moving for view in views):
+        return "starting …"
+    paused = any(view.status is Status.PAUSED for view in views)
+    return "paused before the first step" if paused else "no step was made"
 
 
 def any_live(series: Iterable[Series]) -> bool:

@@ -24,6 +24,7 @@ from playground.runs.spec import (
 
 MAX_VARIANTS = 5
 MAX_LINK = 1000  # characters
+BASE = "base"  # what it is called beside variants that are called by their changes
 
 
 def caution(changes: Changes) -> str | None:
@@ -63,7 +64,7 @@ class Setup:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        return ("base", *(variant.label for variant in self.variants))
+        return (BASE, *(variant.label for variant in self.variants))
 
 
 def make_setup(base: Spec, requested: Iterable[Changes], device: Device | None = None) -> Setup:

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from playground.experiments.series import Series
+from playground.experiments.variants import BASE
 from playground.runs.diagnosis import LEAK
-from playground.runs.spec import Spec, changes_text, value_text
+from playground.runs.spec import changes_text, value_text
 from playground.runs.view import LAST, Status, View
 
 FEW_SEEDS = 4  # below this, chance alone separates two equal groups more often than 1 time in 20
@@ -23,7 +24,7 @@ def verdict(base: Series, variant: Series) -> str:
     pairs = list(_pairs(base, variant))
     if not pairs:
         return "no steps yet"
-    ours, theirs = _names(base.spec, variant.spec)
+    ours, theirs = _names(base, variant)
     over = all(view.status.conclusive for pair in pairs for view in pair)
     lengths = [len(view.loss) for pair in pairs for view in pair if not view.diverged]
     at = None if over or not lengths else min(lengths)
@@ -42,10 +43,15 @@ def _pairs(base: Series, variant: Series) -> Iterable[tuple[View, View]]:
             yield pair
 
 
-def _names(base: Spec, variant: Spec) -> tuple[str, str]:
-    """What to call both: `sqrt_d_head` and `scale=none`, `n_heads=4` and `n_heads=1`."""
-    theirs = changes_text(base.changes_to(variant))
-    ours = variant.changes_to(base)
+def _names(base: Series, variant: Series) -> tuple[str, str]:
+    """What to call both: `√d_k` and `scale=none`, `n_heads=4` and `n_heads=1`.
+
+    A page that has names of its own for them is followed.
+    """
+    if base.label != BASE:
+        return f"“{base.label}”", f"“{variant.label}”"
+    theirs = changes_text(base.spec.changes_to(variant.spec))
+    ours = variant.spec.changes_to(base.spec)
     if len(ours) != 1 or ours[0][0] == "text":
         return "the base", theirs
     ((name, old),) = ours
@@ -64,7 +70,8 @@ def _sentence(pairs: list[tuple[View, View]], at: int | None, ours: str, theirs:
     if finite.all() and all(np.array_equal(b.loss[:at], v.loss[:at]) for b, v in pairs):
         return f"{theirs} changes nothing here: the losses equal those of {ours}, number for number"
     if n == 1:
-        return f"one seed: no claim; add seeds ({theirs} {_end(y[0])}, {ours} {_end(x[0])})"
+        both = f"loss {_end(y[0])} for {theirs}, {_end(x[0])} for {ours}"
+        return f"{both}; one seed: no claim, add seeds"
     above, below = y.min() > x.max(), y.max() < x.min()
     if not above and not below:
         return (

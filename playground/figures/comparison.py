@@ -11,7 +11,14 @@ from numpy.typing import ArrayLike
 
 from playground.figures import panels, style
 from playground.figures.attention import STAGES, attention_maps, largest_cell
-from playground.figures.loss import levels_in_words, loss_chart, reference_levels, smooth, uid
+from playground.figures.loss import (
+    NOT_BEGUN,
+    levels_in_words,
+    loss_chart,
+    reference_levels,
+    smooth,
+    uid,
+)
 from playground.figures.style import Figure, Sizes
 
 BAND_POINTS = 600
@@ -53,6 +60,7 @@ def comparison_chart(
     floor: float | None = None,
     total_steps: int | None = None,
     log: bool = False,
+    empty: str = NOT_BEGUN,
     width: int = 900,
     size: Sizes = style.LAPTOP,
 ) -> Figure:
@@ -68,6 +76,7 @@ def comparison_chart(
         floor: loss that no model can beat, where the task knows it.
         total_steps: right end of the step axis.
         log: logarithmic loss axis.
+        empty: what stands in the chart while there is no loss.
         width: pixels the figure will about have, for the rows of the legend.
     """
     steps = [int(step) for band in bands for step in band.steps[-1:]]
@@ -77,6 +86,7 @@ def comparison_chart(
         floor=floor,
         log=log,
         total_steps=max([total_steps or 0, *steps]),
+        empty=empty,
         width=width,
         size=size,
     )
@@ -99,7 +109,7 @@ def comparison_chart(
     layout |= style.legend_below([band.label + longer for band in bands], width, size)
     layout["legend"] |= {"itemwidth": sample, "traceorder": "normal"}
     layout["xaxis"]["unifiedhovertitle"] = {"text": "step %{x}: mean (lowest to highest seed)"}
-    del layout["annotations"][-1]  # "press Play"
+    del layout["annotations"][-1]  # what stands there while there is no loss
     if not log and chance is not None:
         _cut(layout, drawn, VIEW_LIMIT * max(chance), size)
     return figure

@@ -15,6 +15,7 @@ from playground.figures.style import Figure, Sizes
 SMOOTHING = 0.9
 MAX_POINTS = 1200
 MARK_ROWS = 3
+NOT_BEGUN = "press Play: the loss appears here"
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ def loss_chart(
     log: bool = False,
     show_lr: bool = False,
     total_steps: int | None = None,
+    empty: str = NOT_BEGUN,
     width: int = 500,
     size: Sizes = style.LAPTOP,
 ) -> Figure:
@@ -76,6 +78,7 @@ def loss_chart(
         log: logarithmic loss axis.
         show_lr: the learning rate of the runs that are no ghosts, on a second axis.
         total_steps: right end of the step axis, so that the curve is seen to advance.
+        empty: what stands in the chart while there is no loss.
         width: pixels the figure will about have, for the rows of the legend.
     """
     alone = sum(not curve.ghost for curve in curves) == 1
@@ -123,7 +126,7 @@ def loss_chart(
             tickformat=".2~e",
         )
     if not any(len(curve.loss) for curve in curves):
-        layout["annotations"].append(panels.note("press Play: the loss appears here"))
+        layout["annotations"].append(panels.note(empty))
     return figure
 
 

@@ -14,9 +14,11 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.train import Trainer
 from playground.experiments.comparison import Comparison
-from playground.experiments.series import Series, any_live
+from playground.experiments.series import Series, any_live, waiting
 from playground.experiments.variants import Setup, encode
+from playground.experiments.verdict import verdict
 from playground.figures import comparison_chart
+from playground.figures.loss import NOT_BEGUN
 from playground.runs.view import LAST, View
 from playground.ui import compare_panels, play_buttons
 from playground.ui.components import live_plot
@@ -142,7 +144,9 @@ def training(
         st.caption("The choice above has changed: press Play to train with it.")
 
     def draw(series: tuple[Series, ...]) -> None:
-        _curves(name, series, setup, names)
+        named = [replace(line, label=label) for line, label in zip(series, names, strict=False)]
+        st.html(_outcome(named, len(setup.variants)))
+        _curves(name, named, setup, names)
         if after is not None and series:
             after({name: line.views[0] for name, line in zip(names, series, strict=False)})
 
@@ -213,14 +217,25 @@ def _buttons(name: str, compared: Comparison, setup: Setup, moving: bool) -> Non
     play_buttons.say_refusal()
 
 
-def _curves(name: str, series: tuple[Series, ...], setup: Setup, names: Sequence[str]) -> None:
+def _outcome(named: Sequence[Series], rows: int) -> str:
+    """HTML: what the comparison says of each variant, at the same step of all. Its place stays."""
+    base, *variants = named or [None]
+    said = [verdict(base, line) for line in variants]
+    text = "<br>".join(html.escape(line[:1].upper() + line[1:]) for line in said)
+    return (
+        f'<div data-outcome role="status" style="min-height: {1.6 * rows:g}rem; '
+        f'line-height: 1.6rem">{text or "What the runs show will stand here."}</div>'
+    )
+
+
+def _curves(name: str, named: Sequence[Series], setup: Setup, names: Sequence[str]) -> None:
     base = setup.base
-    named = [replace(line, label=label) for line, label in zip(series, names, strict=False)]
     left, right = st.columns([3, 1], gap="medium", vertical_alignment="center")
     with left:
         figure = comparison_chart(
             compare_panels.bands(named),
             total_steps=base.training.steps,
+            empty=waiting(named) if named else NOT_BEGUN,
             width=760,
             size=tall(340, 430),
             **references(base),
@@ -228,7 +243,7 @@ def _curves(name: str, series: tuple[Series, ...], setup: Setup, names: Sequence
         live_plot(figure, key=f"{name}_loss", name=f"{name} loss")
     with right:
         help = f"Training loss, mean of the last {LAST} steps."
-        views = (line.views[0] for line in series)
+        views = (line.views[0] for line in named)
         for label, view in zip_longest(names, views):
             st.metric(label, _end(view), help=help)
 

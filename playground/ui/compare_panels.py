@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from core.device import Device
-from playground.experiments.series import Series, Summary
+from playground.experiments.series import Series, Summary, waiting
 from playground.experiments.variants import CONTRASTS, Setup, caution, encode, read_link
 from playground.experiments.verdict import verdict
 from playground.figures import Band, attention_side_by_side, comparison_chart, results_bars
@@ -115,10 +115,10 @@ def draw(series: tuple[Series, ...], setup: Setup) -> None:
             + ". Press Play."
         )
         return
-    waiting = [view.queue_position for line in series for view in line.views if view.queue_position]
-    if waiting:
+    queued = [view.queue_position for line in series for view in line.views if view.queue_position]
+    if queued:
         st.caption(
-            f"{len(waiting)} runs wait in the queue; the next of them is number {min(waiting)}."
+            f"{len(queued)} runs wait in the queue; the next of them is number {min(queued)}."
         )
     losses(series)
     results(series)
@@ -132,7 +132,14 @@ def losses(series: tuple[Series, ...]) -> None:
     left, right = st.columns([2, 1], gap="medium")
     with left:
         log, steps = log_switch(), base.training.steps
-        figure = comparison_chart(bands(series), total_steps=steps, log=log, width=640, **shared)
+        figure = comparison_chart(
+            bands(series),
+            total_steps=steps,
+            log=log,
+            empty=waiting(series),
+            width=640,
+            **shared,
+        )
         live_plot(figure, key="comparison")
     with right:
         finals = [[view.reached() for view in line.views if len(view.loss)] for line in series]

@@ -16,7 +16,7 @@ from core.train import Trainer
 from helpers import wait
 from playground.experiments import comparison as module
 from playground.experiments.comparison import Comparison
-from playground.experiments.series import Series, Spread, steps_to
+from playground.experiments.series import Series, Spread, steps_to, waiting
 from playground.experiments.variants import (
     CONTRASTS,
     Setup,
@@ -304,7 +304,7 @@ def flat(level, steps=30, status=Status.DONE, **rest):
 
 def series(*views, changes=(), first=0):
     spec = BASE.changed(changes)
-    return Series("", spec, tuple(range(first, first + len(views))), views)
+    return Series("base", spec, tuple(range(first, first + len(views))), views)
 
 
 def judge(ours, theirs, changes=(("scale", "none"),)):
@@ -332,10 +332,10 @@ def test_the_base_is_named_by_what_was_changed():
 
 def test_one_seed_is_no_claim():
     sentence = judge([flat(0.1)], [flat(2.2)])
-    assert sentence.startswith("one seed: no claim; add seeds")
+    assert sentence == "loss 2.2 for scale=none, 0.1 for √d_k; one seed: no claim, add seeds"
     assert "above" not in sentence and "below" not in sentence
     sentence = judge([flat(0.1)], [flat(2.2, status=Status.DIVERGED)])
-    assert sentence.startswith("one seed: no claim; add seeds") and "diverged" in sentence
+    assert "one seed: no claim" in sentence and "diverged" in sentence
 
 
 def test_overlapping_spreads_cannot_be_told_apart():
@@ -406,6 +406,24 @@ def test_while_they_train_both_are_read_at_the_same_step():
     early = [view(falling[:7], Status.RUNNING)] * 4
     assert judge(ahead, early) == "too early to say: step 7"
     assert judge(ahead, [view([], Status.QUEUED)] * 4) == "no steps yet"
+
+
+def test_a_page_with_names_of_its_own_reads_them():
+    ours = replace(series(flat(0.1)), label="divided")
+    theirs = replace(series(flat(2.0), changes=(("scale", "none"),)), label="not divided")
+    assert verdict(ours, theirs).startswith("loss 2 for “not divided”, 0.1 for “divided”")
+
+
+def test_runs_without_a_step_say_what_they_wait_for():
+    def queued(place):
+        return replace(view([], Status.QUEUED), queue_position=place)
+
+    assert waiting([series(queued(4), queued(3))]) == "waiting: place 3 in the queue"
+    assert waiting([series(queued(4)), series(view([], Status.RUNNING))]).startswith("waiting")
+    assert waiting([series(queued(None))]) == "starting …"
+    assert waiting([series(view([], Status.PAUSED))]) == "paused before the first step"
+    assert waiting([series(view([], Status.FAILED))]) == "no step was made"
+    assert waiting([series(queued(1)), series(view([3.0], Status.RUNNING))]) == ""
 
 
 def test_a_change_without_any_effect_is_recognised():

@@ -433,3 +433,10 @@ def test_a_result_far_above_chance_is_an_arrow_with_its_number():
 
 def test_labels_are_shown_as_they_are():
     assert "&lt;b>" in texts(results_bars(["<b>"], [[0.5]]))
+
+
+def test_an_empty_chart_says_what_the_runs_wait_for():
+    figure = comparison_chart([], empty="waiting: place 3 in the queue")
+    assert [note["text"] for note in figure["layout"]["annotations"]][-1].startswith("waiting")
+    begun = comparison_chart([band(seeds=1)], empty="waiting: place 3 in the queue")
+    assert "waiting" not in str(begun["layout"]["annotations"])

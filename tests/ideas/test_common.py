@@ -9,6 +9,7 @@ import playground
 from helpers import find, fine, opened, texts, until
 from playground.ideas.residuals import measure as residuals
 from playground.ideas.scaling import measure as scaling
+from playground.runs.view import LAST
 from playground.ui.page_list import IDEAS
 
 ROOT = Path(playground.__file__).parent
@@ -134,7 +135,8 @@ def test_the_training_of_a_page_runs_pauses_and_is_reset():
     test = opened("scaling")
     fine(test.button(key="play").click().run())
     runs = test.session_state.idea_runs["scaling"]
-    until(test, lambda test: all(len(run.view().loss) > 2 for run in runs.all_runs()))
+    until(test, lambda test: all(len(run.view().loss) > LAST for run in runs.all_runs()))
+    assert "one seed: no claim" in texts(fine(test.run()).html), "the comparison says what it sees"
     assert {run.view().spec.model.scale for run in runs.all_runs()} == {"sqrt_d_head", "none"}
     fine(test.button(key="pause").click().run())
     until(test, lambda test: not runs.live)
