@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from core.attention import SCALES
+from core.config import ModelConfig
 from core.generate import generate
 from core.masks import hidden_score
 from core.model import Transformer
@@ -62,12 +64,39 @@ def score_spread(scaled: Weights, allowed: Bool[Tensor, "#batch #heads query key
     return values.std(correction=0).item() if values.numel() else 0.0
 
 
-def spread_in_theory(d_head: int, scale: float) -> float:
-    """The spread of q·k·scale when q and k have independent entries of unit variance.
+def spread_in_theory(d_head: int, scale: float, variance: float = 1.0) -> float:
+    """The spread of q·k·scale when q and k have independent entries of some variance.
 
-    The variance of a sum of d_head products is d_head (paper, footnote 4).
+    The variance of a sum of d_head products of unit variance is d_head (paper, footnote 4).
     """
-    return math.sqrt(d_head) * scale
+    return math.sqrt(d_head) * scale * variance
+
+
+def spread_at_start(config: ModelConfig, attention: str = "blocks.0.attention") -> float | None:
+    """The spread of the scaled scores to expect in this model before its first step.
+
+    W_q and W_k hand on the variance of what attention reads, times d_model times that of their own
+    entries. A LayerNorm makes what is read unit variance. The first attention of a stack without
+    one before it reads the embedding itself: a token, and to that its position (½ where positions
+    are sinusoidal, the mean square of a sine). None: the stream has grown or shrunk by then, and
+    no simple rule says how far.
+
+    Args:
+        attention: its path: "blocks.0.attention", "encoder.blocks.0.attention", "blocks.1.cross".
+    """
+    tiny = 0.02**2  # see core/init.py
+    matrix, token, table = {
+        "xavier": (1 / config.d_model, 1.0, tiny),
+        "gpt2": (tiny, tiny, tiny),
+        "torch": (1 / (2 * config.d_model), 1.0, 1.0),
+    }[config.init]
+    position = {"sinusoidal": 0.5, "learned": table}.get(config.position, 0.0)
+    reads_embedding = config.norm != "pre" and attention.endswith("blocks.0.attention")
+    if not reads_embedding and (config.norm == "none" or not config.residual):
+        return None
+    read = token + position if reads_embedding else 1.0
+    scale = SCALES[config.scale](config)
+    return spread_in_theory(config.d_head, scale, read * config.d_model * matrix)
 
 
 @torch.no_grad()

@@ -86,7 +86,7 @@ def spread_chart(
     Args:
         steps: step of each value.
         measured: layer name -> spread at each step.
-        theory: spread at initialisation for q and k of unit variance: √d_k times the scale.
+        theory: spread to expect before the first step (`core.measure.spread_at_start`).
     """
     now = [f"{name} {values[-1]:.2f}" for name, values in measured.items() if len(values)]
     alt = "Spread of the attention scores. " + ("Now: " + ", ".join(now) if now else "Nothing yet")
@@ -95,9 +95,9 @@ def spread_chart(
     panels.add_panel(figure, 0, x, y, _lines(steps, measured, size, "%{y:.3f}"))
     if theory is not None:
         figure["data"].append(panels.reference_line(theory, x["range"][1], size))
-        label = panels.reference_label(f"theory {theory:.2f}", theory, size)
+        label = panels.reference_label(f"theory at the start {theory:.2f}", theory, size)
         figure["layout"]["annotations"] = [label]
-        figure["layout"]["meta"]["alt"] += f" Theory says {theory:.2f} at the start."
+        figure["layout"]["meta"]["alt"] += f" Theory for the start says {theory:.2f}."
     return figure
 
 

@@ -80,9 +80,16 @@ def _saturated(spec, view, frame: Frame, chance: Chance, trained: bool) -> Diagn
     return Diagnosis(
         "bad" if trained else "warn",
         "The softmax is saturated: the first layer's scaled scores have a spread of "
-        f"{attention.spread:.1f} (theory for unit variance: {attention.theory:.1f}), so the "
-        f"largest weight averages {largest:.2f} and hardly any gradient passes.",
+        f"{attention.spread:.1f}{_theory(attention)}, so the largest weight averages "
+        f"{largest:.2f} and hardly any gradient passes.",
     )
+
+
+def _theory(attention: Attention) -> str:
+    """What the spread was to be expected to be before the first step, where there is a rule."""
+    if attention.theory is None:
+        return ""
+    return f" (theory for this model before training: {attention.theory:.2f})"
 
 
 def _vanishing(view: View) -> Diagnosis | None:
@@ -138,7 +145,7 @@ def _before(frame: Frame) -> Diagnosis:
     attention = first_attention(frame)
     return Diagnosis(
         "info",
-        f"Untrained. The first layer's scaled scores have a spread of {attention.spread:.2f} "
-        f"(theory for unit variance: {attention.theory:.2f}); the largest weight averages "
+        f"Untrained. The first layer's scaled scores have a spread of {attention.spread:.2f}"
+        f"{_theory(attention)}; the largest weight averages "
         f"{np.mean(attention.largest):.2f}. Press Play.",
     )

@@ -17,7 +17,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.attention import SCALES
 from core.generate import generate, sampler
 from core.measure import (
     entropy_share,
@@ -26,7 +25,7 @@ from core.measure import (
     largest_weight,
     read_mask,
     score_spread,
-    spread_in_theory,
+    spread_at_start,
 )
 from core.tasks import IGNORED, VALIDATION_SIZE, Batch
 from core.tasks.question import QuestionTask
@@ -59,7 +58,7 @@ class Attention:
     entropy: list[float]  # per head, as a share of its maximum
     largest: list[float]  # per head, mean of each row's largest weight
     spread: float  # standard deviation of the visible scaled scores
-    theory: float  # the spread for q and k of unit variance
+    theory: float | None  # the spread of this model before training; None: no simple rule
 
 
 @dataclass(frozen=True)
@@ -189,7 +188,6 @@ def _validation(trainer: Trainer) -> Batch:
 
 def _attention(trainer: Trainer, probe: Batch, seen: dict[str, Tensor]) -> dict[str, Attention]:
     config = trainer.model_config
-    theory = spread_in_theory(config.d_head, SCALES[config.scale](config))
     first, last = (trainer.task.decode(probe.inputs[i][0]) for i in (0, -1))
     maps = {}
     for name in (path.removesuffix(".weights") for path in seen if path.endswith(".weights")):
@@ -204,7 +202,7 @@ def _attention(trainer: Trainer, probe: Batch, seen: dict[str, Tensor]) -> dict[
             entropy=entropy_share(stages["weights"], allowed).tolist(),
             largest=largest_weight(stages["weights"], allowed).tolist(),
             spread=score_spread(stages["scaled"], allowed),
-            theory=theory,
+            theory=spread_at_start(config, name),
         )
     return maps
 

@@ -14,10 +14,12 @@ from core.measure import (
     largest_weight,
     read_mask,
     score_spread,
+    spread_at_start,
     spread_in_theory,
 )
 from core.model import build_model
 from core.tasks import IGNORED, TASKS, Batch
+from core.trace import Recorder
 
 CAUSAL = allowed_keys(MASKS["causal"](1), 4, 4, torch.device("cpu"))[None, None]
 
@@ -91,6 +93,43 @@ def test_theory_of_the_spread_against_random_vectors(d_head):
         scores = q @ k.transpose(-2, -1) * scale
         measured = score_spread(scores, torch.ones_like(scores, dtype=torch.bool))
         assert measured == pytest.approx(spread_in_theory(d_head, scale), rel=0.05)
+
+
+STREAMS = {
+    "post, first block": ({"norm": "post"}, "blocks.0.attention"),
+    "post, second block": ({"norm": "post"}, "blocks.1.attention"),
+    "pre": ({"norm": "pre"}, "blocks.0.attention"),
+    "none, first block": ({"norm": "none"}, "blocks.0.attention"),
+    "encoder": ({"architecture": "encoder-decoder"}, "encoder.blocks.0.attention"),
+    "cross": ({"architecture": "encoder-decoder"}, "blocks.1.cross"),
+}
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize("position", ["learned", "sinusoidal", "rotary"])
+@pytest.mark.parametrize("init", ["xavier", "gpt2", "torch"])
+def test_theory_of_a_models_spread_is_the_root_mean_square_of_its_scores(init, position, stream):
+    """Over models with other weights: what all cells of one model share is no spread there."""
+    knobs, name = STREAMS[stream]
+    config = ModelConfig(
+        vocab_size=200, max_len=40, d_model=64, init=init, position=position, scale="none", **knobs
+    )
+    inputs = torch.arange(1, 41)[None], torch.arange(100, 140)[None]
+    inputs = inputs if config.architecture == "encoder-decoder" else inputs[:1]
+    squares = []
+    for seed in range(12):
+        trace = Recorder()
+        build_model(config, seed)(*inputs, trace)
+        squares.append(trace.seen[f"{name}.scaled"].square().mean())
+    measured = torch.stack(squares).mean().sqrt().item()
+    assert measured == pytest.approx(spread_at_start(config, name), rel=0.15)
+
+
+@pytest.mark.parametrize("knobs", [{"norm": "none"}, {"norm": "post", "residual": False}])
+def test_theory_is_silent_where_the_stream_has_been_through_a_block(knobs):
+    config = ModelConfig(**knobs)
+    assert spread_at_start(config) is not None
+    assert spread_at_start(config, "blocks.1.attention") is None
 
 
 # --- the leak -----------------------------------------------------------------------------

@@ -392,7 +392,7 @@ def test_entropy_and_largest_weight_have_a_line_for_each_head():
 def test_spread_stands_beside_what_theory_says():
     figure = spread_chart([0, 10], {"block 1": [4.0, 5.0]}, 4.0)
     assert figure["data"][-1]["y"] == [4.0, 4.0]
-    assert figure["layout"]["annotations"][-1]["text"] == "theory 4.00"
+    assert figure["layout"]["annotations"][-1]["text"] == "theory at the start 4.00"
 
 
 def test_right_and_wrong_differ_by_sign_and_by_colour():

@@ -48,7 +48,9 @@ def test_stages_are_the_formula(architecture):
         assert not weights[:, attention.hidden].any()
         np.testing.assert_allclose(weights.sum(-1), 1, rtol=1e-5)
         assert len(attention.entropy) == len(attention.largest) == 2
-        assert attention.theory == pytest.approx(1)
+        # Sinusoidal positions add ½ to what the first attention of a stack reads.
+        first = attention.name.endswith("blocks.0.attention")
+        assert attention.theory == pytest.approx(1.5 if first else 1)
 
 
 def test_modules_come_in_the_order_of_computation_with_the_tokens_they_see():
