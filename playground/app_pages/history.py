@@ -223,7 +223,8 @@ def curves(chosen: list[Entry]) -> None:
 
 def one_curve(label: str, view: View, colour: int) -> Band:
     """A run as the comparison chart takes it: a band of one seed."""
-    return Band(label, view.steps.tolist(), *[view.loss.tolist()] * 3, colour_index=colour)
+    losses = [view.loss.tolist()] * 3
+    return Band(label, view.steps.tolist(), *losses, colour_index=colour, marks=view.marks)
 
 
 def references_of(entry: Entry) -> dict[str, Any]:

@@ -48,6 +48,7 @@ class Band:
     high: Sequence[float] = ()
     n_seeds: int = 1
     colour_index: int = 0
+    marks: Sequence[int] = ()  # steps after which something changed: nothing is smoothed across
 
 
 # --- curves over seeds --------------------------------------------------------------------------
@@ -123,7 +124,8 @@ class _Drawn:
         rows = np.array([band.mean, band.low, band.high], dtype=np.float64)
         gaps = ~np.isfinite(rows).all(0)
         rows[:, gaps] = np.nan
-        rows = np.array([smooth(row) for row in rows]).reshape(rows.shape)
+        begins = np.searchsorted(band.steps, band.marks, "right")
+        rows = np.array([smooth(row, begins) for row in rows]).reshape(rows.shape)
         rows[:, gaps] = np.nan
         count = rows.shape[1]
         self.shown = sorted({*range(0, count, stride), *range(count)[-1:]})

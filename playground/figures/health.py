@@ -1,5 +1,6 @@
 """Health of a run: gradients per layer, entropy and largest weight per head, spread of scores."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,12 +11,14 @@ from playground.figures import panels, style
 from playground.figures.style import Figure, Sizes
 
 HEIGHT = 320
+Marks = Sequence[tuple[float, str]]  # (step, what changed there): no line leads across
 
 
 def gradient_chart(
     steps: Sequence[int],
     series: Mapping[str, Sequence[float]],
     *,
+    marks: Marks = (),
     total_steps: int | None = None,
     width: int = 500,
     size: Sizes = style.LAPTOP,
@@ -25,14 +28,16 @@ def gradient_chart(
     Args:
         steps: step of each value.
         series: layer name -> norm at each step, before clipping.
+        marks: (step, what changed after it).
     """
     last = [f"{name} {values[-1]:.2g}" for name, values in series.items() if len(values)]
     alt = "Gradient norm per layer. " + ("Now: " + ", ".join(last) if last else "Nothing yet") + "."
     figure = _figure(alt, "gradients", series, steps, width, size)
-    traces = _lines(steps, series, size, "%{y:.3g}", style.positive)
+    traces = _lines(steps, series, size, "%{y:.3g}", marks, style.positive)
     panels.add_panel(
         figure, 0, _steps(steps, total_steps), panels.log_axis("gradient norm"), traces
     )
+    _mark(figure, marks, size)
     return figure
 
 
@@ -41,6 +46,7 @@ def entropy_chart(
     entropy: ArrayLike,
     largest: ArrayLike,
     *,
+    marks: Marks = (),
     total_steps: int | None = None,
     width: int = 500,
     size: Sizes = style.LAPTOP,
@@ -66,9 +72,10 @@ def entropy_chart(
     for i, series in enumerate(both):
         x = _steps(steps, total_steps) | {"domain": across[i]}
         y = panels.axis(range=[-0.02, 1.02], dtick=0.25)
-        lines = _lines(steps, series, size, "%{y:.3f}")
+        lines = _lines(steps, series, size, "%{y:.3f}", marks)
         traces = (trace | {"showlegend": i == 0} for trace in lines)
         panels.add_panel(figure, i, x, y, traces, title=titles[i])
+        _mark(figure, marks, size, i)
     return figure
 
 
@@ -77,6 +84,7 @@ def spread_chart(
     measured: Mapping[str, Sequence[float]],
     theory: float | None = None,
     *,
+    marks: Marks = (),
     total_steps: int | None = None,
     width: int = 500,
     size: Sizes = style.LAPTOP,
@@ -92,7 +100,8 @@ def spread_chart(
     alt = "Spread of the attention scores. " + ("Now: " + ", ".join(now) if now else "Nothing yet")
     figure = _figure(alt + ".", "spread", measured, steps, width, size)
     x, y = _steps(steps, total_steps), panels.axis("spread of the scores", rangemode="tozero")
-    panels.add_panel(figure, 0, x, y, _lines(steps, measured, size, "%{y:.3f}"))
+    panels.add_panel(figure, 0, x, y, _lines(steps, measured, size, "%{y:.3f}", marks))
+    _mark(figure, marks, size)
     if theory is not None:
         figure["data"].append(panels.reference_line(theory, x["range"][1], size))
         label = panels.reference_label(f"theory at the start {theory:.2f}", theory, size)
@@ -113,6 +122,15 @@ def _figure(
     return figure
 
 
+def _mark(figure: Figure, marks: Marks, size: Sizes, panel: int = 0) -> None:
+    """Where something changed; the text alternative says what."""
+    shapes = (panels.upright(step, size.thin, panel=panel) for step, _ in marks)
+    figure["layout"]["shapes"] += shapes
+    if marks and panel == 0:
+        words = "; ".join(f"{what} at step {math.ceil(step)}" for step, what in marks)
+        figure["layout"]["meta"]["alt"] += f" Changed: {words}."
+
+
 def _steps(steps: Sequence[int], total_steps: int | None) -> dict[str, Any]:
     return style.step_axis(max(total_steps or 0, *steps[-1:], 1))
 
@@ -122,13 +140,14 @@ def _lines(
     series: Mapping[str, ArrayLike],
     size: Sizes,
     hover: str,
+    marks: Marks,
     shown: Callable[[ArrayLike], np.ndarray] = style.finite,
 ) -> list[dict[str, Any]]:
     """A line for each series, in its own colour; one step alone is a marker."""
+    across = [step for step, _ in marks]
     return [
         panels.line(
-            steps,
-            shown(values),
+            *panels.with_gaps(steps, shown(values), across),
             style.run_colour(i),
             size.line,
             dash=style.dash(i // len(style.RUN_COLOURS)),

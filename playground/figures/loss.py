@@ -1,9 +1,8 @@
 """The loss chart: curves, chance lines, floor, what changed, learning rate."""
 
-import math
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,8 @@ from numpy.typing import ArrayLike
 from playground.figures import panels, style
 from playground.figures.style import Figure, Sizes
 
-SMOOTHING = 0.9
+REACH = 10  # steps to each side over which a loss is smoothed
+LEAST_REACH = 2  # and at both ends of a curve, where one side has none
 MAX_POINTS = 1200
 MARK_ROWS = 3
 NOT_BEGUN = "press Play: the loss appears here"
@@ -22,7 +22,9 @@ NOT_BEGUN = "press Play: the loss appears here"
 class Curve:
     """One run: its training loss per step, and its validation loss at fewer steps.
 
-    `ghost` marks an earlier run kept for comparison: its colour stays, dimmed.
+    Args:
+        marks: (step, what changed after it): nothing is smoothed or joined across.
+        ghost: an earlier run kept for comparison: its colour stays, dimmed.
     """
 
     label: str
@@ -30,29 +32,40 @@ class Curve:
     loss: Sequence[float] = ()
     val_steps: Sequence[int] = ()
     val_loss: Sequence[float] = ()
-    lr: Sequence[float] = field(default=())
+    lr: Sequence[float] = ()
     colour_index: int = 0
     ghost: bool = False
+    marks: Sequence[tuple[int, str]] = ()
 
 
 # A loss so many times chance presses all reference lines into one: one label is enough for them.
 CROWDED = 12
 
 
-def smooth(values: ArrayLike, factor: float = SMOOTHING) -> np.ndarray:
-    """Exponential moving average, corrected for its start at zero; non-finite values are skipped.
+def smooth(values: ArrayLike, begins: Sequence[int] = ()) -> np.ndarray:
+    """Mean of each value and of those around it: as many before as after, at most 10.
 
-    Corrected as in Adam (Kingma and Ba, 2015, section 3), so the first value is the first loss.
-    The average forgets what weighs less than 1e-9.
+    So a falling curve is smoothed where it is, not where it was a moment ago. At an end, where
+    one side has none, two of the other side are taken nevertheless. What is not finite is skipped.
+
+    Args:
+        begins: indices at which something new begins: no mean reaches across.
     """
-    numbers = np.asarray(values, dtype=float)
-    if not numbers.size:
-        return numbers
-    seen = np.isfinite(numbers)
-    kernel = factor ** np.arange(math.ceil(math.log(1e-9, factor)))
-    sums = np.convolve(np.where(seen, numbers, 0), kernel)[: numbers.size]
-    weight = np.convolve(seen, kernel)[: numbers.size]
-    return np.divide(sums, weight, out=np.full_like(sums, np.nan), where=weight > 0)
+    parts = np.split(np.asarray(values, dtype=float), sorted(begins))
+    return np.concatenate([_smoothed(part) if part.size else part for part in parts])
+
+
+def _smoothed(numbers: np.ndarray) -> np.ndarray:
+    count, seen = len(numbers), np.isfinite(numbers)
+    finite = np.where(seen, numbers, 0)
+    sums, weight = (
+        np.convolve(row, np.ones(2 * REACH + 1), "same")[:count] for row in (finite, seen)
+    )
+    for i in {*range(count)[:REACH], *range(count)[-REACH:]}:
+        reach = max(LEAST_REACH, min(i, count - 1 - i, REACH))
+        around = slice(max(i - reach, 0), i + reach + 1)
+        sums[i], weight[i] = finite[around].sum(), seen[around].sum()
+    return np.divide(sums, weight, out=np.full(count, np.nan), where=weight > 0)
 
 
 def loss_chart(
@@ -60,7 +73,6 @@ def loss_chart(
     *,
     chance: tuple[float, float] | None = None,
     floor: float | None = None,
-    marks: Sequence[tuple[int, str]] = (),
     log: bool = False,
     show_lr: bool = False,
     total_steps: int | None = None,
@@ -74,7 +86,6 @@ def loss_chart(
         curves: the live run and its ghosts, in drawing order.
         chance: loss of a uniform guess, and of the best guess that ignores the input.
         floor: loss that no model can beat, where the task knows it.
-        marks: (step, what changed at it).
         log: logarithmic loss axis.
         show_lr: the learning rate of the runs that are no ghosts, on a second axis.
         total_steps: right end of the step axis, so that the curve is seen to advance.
@@ -98,6 +109,8 @@ def loss_chart(
         if trace["showlegend"]:
             groups.setdefault(trace["legendgroup"], []).append(trace["name"])
 
+    marks = [mark for curve in curves if not curve.ghost for mark in curve.marks]
+    earlier = [(step, curve) for curve in curves if curve.ghost for step, _ in curve.marks]
     alt = _alt(curves, chance, floor, marks)
     figure = panels.new_figure(alt, size, f"loss {log}", hovermode="x unified")
     layout = figure["layout"]
@@ -106,7 +119,13 @@ def loss_chart(
     scale = {"type": "log", "dtick": "D2"} if log else {"rangemode": "tozero"}
     panels.add_panel(figure, 0, style.step_axis(end), panels.axis("loss (nats)", **scale))
     figure["data"] += traces
-    layout["shapes"] += [panels.upright(step, size.thin, colour=style.TEXT) for step, _ in marks]
+    layout["shapes"] += [
+        *(
+            panels.upright(s, size.thin, colour=style.run_colour(c.colour_index))
+            for s, c in earlier
+        ),
+        *(panels.upright(step, size.thin, colour=style.TEXT) for step, _ in marks),
+    ]
     layout["annotations"] += [
         panels.step_label(size),
         *(_level_label(name, value, log, size) for name, value in labelled),
@@ -133,7 +152,9 @@ def loss_chart(
 def _curve_traces(curve: Curve, alone: bool, show_lr: bool, size: Sizes) -> list[dict[str, Any]]:
     """Raw loss faint, smoothed loss bold, validation dashed with markers: one colour."""
     shown = kept(curve.loss[: len(curve.steps)])
-    steps, smoothed = [curve.steps[i] for i in shown], smooth(curve.loss)
+    marks = [step for step, _ in curve.marks]
+    begins = np.searchsorted(curve.steps, marks, "right")
+    steps, smoothed = [curve.steps[i] for i in shown], smooth(curve.loss, begins)
     opacity = 0.45 if curve.ghost else 1
 
     def trace(kind: str, x: Sequence, y: Sequence, width: float, **more: Any) -> dict[str, Any]:
@@ -154,8 +175,7 @@ def _curve_traces(curve: Curve, alone: bool, show_lr: bool, size: Sizes) -> list
         ),
         trace(
             "smoothed",
-            steps,
-            [smoothed[i] for i in shown],
+            *panels.with_gaps(steps, smoothed[shown], marks),
             size.line * (0.7 if curve.ghost else 1),
             name=curve.label,
         ),
@@ -164,8 +184,7 @@ def _curve_traces(curve: Curve, alone: bool, show_lr: bool, size: Sizes) -> list
         traces.append(
             trace(
                 "validation",
-                curve.val_steps,
-                curve.val_loss,
+                *panels.with_gaps(curve.val_steps, curve.val_loss, marks),
                 size.line * 0.7,
                 dash="dash",
                 mode="lines+markers",
@@ -254,8 +273,8 @@ def _alt(
         losses = losses[np.isfinite(losses)]
         if losses.size:
             part = (
-                f"{curve.label}: loss {losses[0]:.3f} at first, {losses[-20:].mean():.3f} over the "
-                f"last steps, up to step {curve.steps[-1]}"
+                f"{curve.label}: loss {losses[0]:.3f} at first, {_last(curve):.3f} over the last "
+                f"steps, up to step {curve.steps[-1]}"
             )
             if len(curve.val_loss):
                 part += f", validation {curve.val_loss[-1]:.3f}"
@@ -265,6 +284,13 @@ def _alt(
     if marks:
         text += " Changed: " + "; ".join(f"{what} at step {step}" for step, what in marks) + "."
     return text
+
+
+def _last(curve: Curve) -> float:
+    """The smoothed loss at the end of the curve."""
+    begins = np.searchsorted(curve.steps, [step for step, _ in curve.marks], "right")
+    smoothed = smooth(curve.loss, begins)
+    return float(smoothed[np.isfinite(smoothed)][-1])
 
 
 def levels_in_words(chance: tuple[float, float] | None, floor: float | None) -> str:

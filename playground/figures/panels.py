@@ -191,6 +191,20 @@ def line(
     return _scatter(x, y, name, hover) | {"mode": "lines", "line": stroke} | more
 
 
+def with_gaps(x: ArrayLike, y: ArrayLike, marks: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+    """Points of a line, with a gap wherever it would lead across a mark.
+
+    A point at a mark belongs to what was before it; a second one at the same x, to what is after.
+    """
+    x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    if len(x) < 2 or not len(marks):
+        return x, y
+    later = x + 0.5 * np.append(False, x[1:] == x[:-1])
+    before = np.searchsorted(np.sort(marks), later)  # how many marks each point has before it
+    gaps = np.flatnonzero(np.diff(before)) + 1
+    return np.insert(x, gaps, x[gaps - 1]), np.insert(y, gaps, np.nan)
+
+
 def points(
     x: ArrayLike,
     y: ArrayLike,

@@ -153,6 +153,7 @@ class Run:
                 "busy": bool(self.requests)
                 or (self.state is State.WITH_WORKER and not self.requested),
                 "spec": self._spec,
+                "began": self.started,
             }
         return self.record.view(**now)
 

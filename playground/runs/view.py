@@ -4,7 +4,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from core.train import Change, Step
 from playground.runs.snapshot import MAX_FRAME_BYTES, Frame
-from playground.runs.spec import Spec
+from playground.runs.spec import Spec, changes_by_step
 
 MAX_FRAMES = 120
 LAST = 20  # steps whose mean is the loss that a run has reached
@@ -68,6 +68,7 @@ class View:
     val_accuracy: np.ndarray = field(default_factory=_nothing)
     frames: tuple[Frame, ...] = ()
     changes: tuple[Change, ...] = ()
+    began: Spec | None = None  # the spec before the changes; None: not known here
     steps_per_second: float = 0.0  # lately, by the clock on the wall; 0: not known yet
     tokens_per_second: float = 0.0
     seconds_left: float | None = None
@@ -82,19 +83,57 @@ class View:
     def diverged(self) -> bool:
         return self.status is Status.DIVERGED
 
+    @property
+    def marks(self) -> tuple[int, ...]:
+        """The steps after which knobs were turned, each once."""
+        return tuple(changes_by_step(self.changes))
+
+    def recent(self, step: int | None = None) -> np.ndarray:
+        """The last training losses, at the end or after `step` steps: 20 of them at most.
+
+        None is from before the last change that has acted: what was learnt under other knobs
+        says nothing about these.
+        """
+        end = len(self.loss) if step is None else int(np.searchsorted(self.steps, step, "right"))
+        begins = np.searchsorted(self.steps, self.marks, "right")
+        begin = int(max(begins[begins < end], default=0))
+        return self.loss[max(begin, end - LAST) : end]
+
     def recent_loss(self, step: int | None = None) -> float:
-        """The mean of the last 20 training losses, at the end or after `step` steps.
+        """The mean of `recent`.
 
         An unknown loss, from a checkpoint that came without its curve, is left out; NaN where
         all are unknown.
         """
-        losses = self.loss[:step][-LAST:]
+        losses = self.recent(step)
         losses = losses[np.isfinite(losses)]
         return float(np.mean(losses, dtype=np.float64)) if len(losses) else math.nan
 
     def reached(self, step: int | None = None) -> float:
         """What the run has achieved: `recent_loss`, infinite where it diverged."""
         return math.inf if self.diverged else self.recent_loss(step)
+
+    def at(self, step: int) -> "View":
+        """The run as it was after `step` steps, with what was turned there."""
+        done = int(np.searchsorted(self.steps, step, "right"))
+        measured = int(np.searchsorted(self.val_steps, step, "right"))
+        changes = tuple(change for change in self.changes if change.step <= step)
+        began = self.began
+        return replace(
+            self,
+            status=self.status if done == len(self.loss) else Status.PAUSED,
+            spec=replace(began.replayed(changes), probe=self.spec.probe) if began else self.spec,
+            steps=self.steps[:done],
+            loss=self.loss[:done],
+            lr=self.lr[:done],
+            grad_norm=self.grad_norm[:done],
+            layer_norms={name: norms[:done] for name, norms in self.layer_norms.items()},
+            val_steps=self.val_steps[:measured],
+            val_loss=self.val_loss[:measured],
+            val_accuracy=self.val_accuracy[:measured],
+            frames=tuple(frame for frame in self.frames if frame.step <= step),
+            changes=changes,
+        )
 
 
 class Columns:

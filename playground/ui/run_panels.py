@@ -22,7 +22,7 @@ from playground.runs import estimate
 from playground.runs.controller import Controller
 from playground.runs.diagnosis import diagnose
 from playground.runs.snapshot import Attention, Frame
-from playground.runs.spec import Spec, value_text
+from playground.runs.spec import Spec, changes_by_step, value_text
 from playground.runs.view import LAST, Status, View
 from playground.ui import controls, download_panel
 from playground.ui.components import Click, live_plot
@@ -138,7 +138,15 @@ def in_nats(loss: float) -> str:
 
 def curve(label: str, view: View, colour: int, ghost: bool = False) -> Curve:
     arrays = view.steps, view.loss, view.val_steps, view.val_loss, view.lr
-    return Curve(label, *(array.tolist() for array in arrays), colour, ghost)
+    return Curve(label, *(array.tolist() for array in arrays), colour, ghost, marks(view))
+
+
+def marks(view: View) -> list[tuple[int, str]]:
+    """(step, what was turned there), as the curves of a run show it."""
+    return [
+        (step, ", ".join(f"{name} → {value_text(name, value)}" for name, value in turned.items()))
+        for step, turned in changes_by_step(view.changes).items()
+    ]
 
 
 def curves(controller: Controller, view: View | None) -> None:
@@ -164,15 +172,10 @@ def curves(controller: Controller, view: View | None) -> None:
     lines = [
         curve(ghost.label, ghost.view, i + 1, True) for i, ghost in enumerate(controller.ghosts)
     ]
-    marks = []
     if view is not None:
         lines.append(curve("this run", view, 0))
-        marks = [
-            (step, f"{name} → {value_text(name, value)}") for step, name, value in view.changes
-        ]
     figure = loss_chart(
         lines,
-        marks=marks,
         log=log,
         show_lr=show_lr,
         total_steps=controller.spec.training.steps,
@@ -346,24 +349,38 @@ def health(controller, view: View | None, frames: tuple[Frame, ...]) -> None:
         "width": HEALTH_WIDTH,
         "total_steps": controller.spec.training.steps,
     }
+    turned = [] if view is None else marks(view)
+    # A frame at a mark is of what came after it.
+    changed = [(step - 0.5, what) for step, what in turned] + examples(frames, name)
     columns = st.columns(3, gap="medium")
     with columns[0]:
         trained = [] if view is None else view.steps.tolist()
         norms = {} if view is None else {layer_word(n): v for n, v in view.layer_norms.items()}
-        live_plot(gradient_chart(trained, norms, **shared), key="gradients")
+        live_plot(gradient_chart(trained, norms, marks=turned, **shared), key="gradients")
     with columns[1]:
         entropy = [attention.entropy for attention in shown]
         largest = [attention.largest for attention in shown]
-        live_plot(entropy_chart(steps, entropy, largest, **shared), key="entropy")
+        live_plot(entropy_chart(steps, entropy, largest, marks=changed, **shared), key="entropy")
     with columns[2]:
         measured = {title: [f.attention[n].spread for f in frames] for title, n in names.items()}
-        live_plot(spread_chart(steps, measured, shown[-1].theory, **shared), key="spread")
+        theory = shown[-1].theory
+        live_plot(spread_chart(steps, measured, theory, marks=changed, **shared), key="spread")
+
+
+def examples(frames: tuple[Frame, ...], name: str) -> list[tuple[float, str]]:
+    """Where the visitor looked at another example: its attention is another one, too."""
+    read = [(f.attention[name].query_tokens, f.attention[name].key_tokens) for f in frames]
+    return [
+        (frames[i].step - 0.5, "another example")
+        for i in range(1, len(frames))
+        if read[i] != read[i - 1]
+    ]
 
 
 def changes(controller: Controller, view: View | None) -> None:
     if view is not None and view.changes:
-        for step, name, value in view.changes:
-            st.markdown(f"- after step **{step}**: `{name}` → `{value_text(name, value)}`")
+        for step, turned in marks(view):
+            st.markdown(f"- after step **{step}**: {turned}")
     for ghost in controller.ghosts:
         st.markdown(
             f"- an earlier run, with {ghost.label}: {max(ghost.view.steps, default=0)} steps"

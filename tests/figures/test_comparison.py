@@ -166,6 +166,12 @@ def test_one_seed_has_no_band():
     assert "seeds" not in lines(figure)[0]["hovertemplate"]
 
 
+def test_a_band_is_not_smoothed_across_a_change():
+    losses = [1.0] * 30 + [5.0] * 30
+    given = Band("run", range(1, 61), losses, losses, losses, marks=(30,))
+    assert written(comparison_chart([given]))["data"][0]["y"] == losses
+
+
 def test_hover_has_the_exact_values_of_each_step_and_the_number_of_seeds():
     given = band(seeds=4)
     line = lines(comparison_chart([given]))[0]
@@ -190,17 +196,19 @@ def test_what_is_not_finite_is_a_gap_in_line_and_band():
     mean = [2.0, math.nan, 1.0, 1.0]
     given = Band("b", [1, 2, 3, 4], mean, [1.0] * 4, [3.0, 3.0, 3.0, math.inf], 2)
     figure = written(comparison_chart([given]))
-    expected = smooth([2.0, math.nan, 1.0])[2]
-    assert lines(figure)[0]["y"] == [2.0, None, pytest.approx(expected), None]
+    first, _, third, _ = smooth([2.0, math.nan, 1.0, math.nan])
+    expected = [pytest.approx(first), None, pytest.approx(third), None]
+    assert lines(figure)[0]["y"] == expected
     assert areas(figure)[0]["x"] == [1, 1, None, 3, 3, None]
 
 
 def test_log_axis_has_no_place_for_zero():
-    given = Band("b", [1, 2], [0.0, 0.5], [0.0, 0.5], [2.0, 1.0], 2)
+    mean = [0.0, 0.0, 0.0, 0.5]  # the first three: smoothed, they stay nothing
+    given = Band("b", [1, 2, 3, 4], mean, mean, [2.0] * 4, 2)
     figure = written(comparison_chart([given], log=True))
     assert figure["layout"]["yaxis"]["type"] == "log"
-    assert areas(figure)[0]["x"] == [2, 2, None]
-    assert lines(figure)[0]["y"] == [None, pytest.approx(smooth([0.0, 0.5])[1])]
+    assert areas(figure)[0]["x"] == [2, 3, 4, 4, 3, 2, None]
+    assert lines(figure)[0]["y"] == [None, *map(pytest.approx, smooth(mean)[1:])]
 
 
 def test_long_curves_keep_points_at_common_steps_and_their_last():

@@ -48,8 +48,9 @@ def run(label="run", steps=5, **more):
     return Curve(label, range(1, steps + 1), losses, [1, steps], [2.1, 0.5], [1e-3] * steps, **more)
 
 
+MARKS = [(2, "scale → none")]
 FIGURES = {
-    "loss": loss_chart([run()], chance=(2.4, 2.3), floor=0.1, marks=[(2, "scale → none")]),
+    "loss": loss_chart([run(marks=MARKS)], chance=(2.4, 2.3), floor=0.1),
     "loss, log, lr": loss_chart([run(), run("old", ghost=True)], log=True, show_lr=True),
     "loss, nothing yet": loss_chart([], chance=(2.4, 2.3), total_steps=300),
     "loss, empty curve": loss_chart([Curve("run")]),
@@ -137,16 +138,54 @@ def test_loss_chart_draws_the_very_values():
     assert named(figure, "learning rate")["yaxis"] == "y2"
 
 
-def test_smoothing_is_the_moving_average_corrected_for_its_start():
-    values = np.random.default_rng(0).normal(size=1000)
-    mean, expected = 0.0, []
-    for step, value in enumerate(values, start=1):
-        mean = 0.9 * mean + 0.1 * value
-        expected.append(mean / (1 - 0.9**step))
-    assert np.allclose(smooth(values, factor=0.9), expected, atol=1e-7)
+def test_smoothing_is_the_mean_of_as_many_before_as_after():
+    values = np.random.default_rng(0).normal(size=200)
+    smoothed = smooth(values)
+    for i in range(10, 190):
+        assert smoothed[i] == pytest.approx(values[i - 10 : i + 11].mean())
+    assert smoothed[5] == pytest.approx(values[:11].mean())
+    assert smoothed[-1] == pytest.approx(values[-3:].mean())
     assert smooth([3.0, 3.0, 3.0]).tolist() == pytest.approx([3.0, 3.0, 3.0])
-    assert smooth([]).size == 0
+    assert smooth([2.0]).tolist() == [2.0] and smooth([]).size == 0
     assert np.isnan(smooth([math.nan])).all()
+
+
+def test_a_smoothed_curve_stands_where_the_falling_one_is():
+    falling = 3 * np.exp(-np.arange(300) / 60)
+    moving = np.abs(np.diff(falling)).max()  # per step
+    assert np.abs(smooth(falling) - falling).max() < 1.01 * moving
+    assert np.abs(smooth(falling) - falling)[2:-2].max() < 0.3 * moving
+
+
+def test_nothing_is_smoothed_or_joined_across_a_change():
+    losses = [1.0] * 30 + [5.0] * 30
+    marked = Curve(
+        "run", range(1, 61), losses, [10, 30, 30, 32], [1, 2, 6, 4], marks=[(30, "lr → 1")]
+    )
+    raw, bold, validation = written(loss_chart([marked]))["data"]
+    assert raw["y"] == losses, "what was measured is drawn"
+    assert bold["y"] == [1.0] * 30 + [None] + [5.0] * 30
+    assert (validation["x"], validation["y"]) == ([10, 30, 30, 30, 32], [1, 2, None, 6, 4])
+
+
+def test_validation_measured_once_at_a_change_belongs_to_what_was_before_it():
+    marked = Curve("run", [1], [2.0], [10, 30, 32], [1, 2, 4], marks=[(30, "a"), (31, "b")])
+    validation = written(loss_chart([marked]))["data"][2]
+    assert validation["y"] == [1, 2, None, 4]
+
+
+def test_the_health_of_a_run_is_not_joined_across_a_change():
+    marks = [(9.5, "mask → none")]
+    entropy = written(
+        entropy_chart([0, 5, 10, 15], [[1.0], [1], [0], [0]], [[0.0]] * 4, marks=marks)
+    )
+    assert entropy["data"][0]["y"] == [1, 1, None, 0, 0]
+    assert {shape["x0"] for shape in entropy["layout"]["shapes"]} == {9.5}
+    assert "mask → none at step 10" in alt_text(entropy)
+    norms = written(gradient_chart([1, 2, 3], {"block 1": [1.0, 1, 2]}, marks=[(2, "lr → 1")]))
+    assert norms["data"][0]["y"] == [1, 1, None, 2]
+    spread = written(spread_chart([0, 5, 10], {"block 1": [1.0, 1, 4]}, 1.0, marks=marks))
+    assert spread["data"][0]["y"] == [1, 1, None, 4]
 
 
 def test_raw_loss_is_fainter_than_smoothed_and_one_run_has_one_colour():
@@ -211,7 +250,7 @@ def test_step_axis_reaches_the_planned_end_and_grows_beyond_it():
 
 
 def test_marks_say_what_changed_at_which_step():
-    layout = loss_chart([run()], marks=[(2, "scale → <none>")])["layout"]
+    layout = loss_chart([run(marks=[(2, "scale → <none>")])])["layout"]
     assert layout["shapes"][0]["x0"] == layout["shapes"][0]["x1"] == 2
     assert layout["annotations"][-1]["text"] == "scale → &lt;none>"
 

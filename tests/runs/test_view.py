@@ -9,7 +9,7 @@ import pytest
 
 from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
-from core.train import Step, Trainer
+from core.train import Change, Step, Trainer
 from playground.runs.snapshot import Frame, take_frame
 from playground.runs.spec import Spec
 from playground.runs.view import Album, Columns, Record, Status, View
@@ -45,6 +45,43 @@ def test_the_loss_reached_is_the_mean_of_the_last_20():
     assert view.reached(25) == view.recent_loss(25) == np.mean(range(5, 25))
     assert curve(0, 1, 2).reached() == 1
     assert math.isnan(curve().reached())
+
+
+def test_no_mean_reaches_back_across_a_change():
+    losses = [1.0] * 30 + [5.0] * 10 + [3.0] * 25
+    turned = Change(30, "scale", "none"), Change(30, "lr", 0.1), Change(40, "residual", False)
+    view = replace(curve(*losses), changes=turned)
+    assert view.marks == (30, 40)
+    for step in range(1, 66):
+        begin = max((mark for mark in (0, 30, 40) if mark < step), default=0)
+        expected = losses[max(begin, step - 20) : step]
+        assert view.recent(step).tolist() == expected
+        assert view.recent_loss(step) == view.reached(step) == np.mean(expected)
+    assert replace(view, changes=(Change(65, "lr", 1.0),)).recent_loss() == 3.0  # not acted yet
+    thinned = replace(view, steps=view.steps[::5], loss=view.loss[::5])  # as the history keeps it
+    assert thinned.recent_loss(35) == 5.0 and thinned.recent_loss(30) == 1.0
+
+
+def test_a_view_of_an_earlier_step_is_the_view_that_there_was():
+    began = replace(SPEC, training=replace(SPEC.training, steps=60))
+    record, seen = Record(["embed", "head"]), []
+    shared = REST | {"busy": False, "began": began}
+    for n in range(1, 41):
+        record.add_step(step(n))
+        if n % 10 == 0:
+            record.add_frame(replace(some_frame(), step=n, measured_at=n, loss=1 / n))
+        if n == 20:
+            record.changes = (Change(20, "scale", "none"),)
+        spec = began.replayed(record.changes)
+        seen.append(record.view(**shared | {"spec": spec, "status": Status.PAUSED}))
+    now = replace(seen[-1], status=Status.DIVERGED)
+    assert now.at(40).diverged and not now.at(39).diverged
+    for view in seen:
+        then = now.at(len(view.loss))
+        assert (then.spec, then.changes, then.frames) == (view.spec, view.changes, view.frames)
+        for name in ("steps", "loss", "lr", "grad_norm", "val_steps", "val_loss"):
+            np.testing.assert_array_equal(getattr(then, name), getattr(view, name))
+        assert then.recent_loss() == view.recent_loss()
 
 
 def test_a_run_that_diverged_has_reached_nothing_finite_and_keeps_its_recent_loss():
