@@ -6,6 +6,7 @@ from playground.experiments.series import Series, any_live
 from playground.experiments.variants import Setup
 from playground.ui import compare_panels, controls, play_buttons
 from playground.ui.components.copy_link import copy_link
+from playground.ui.page_list import INSTRUMENTS
 from playground.ui.session import comparison as my_comparison
 from playground.ui.session import controller as my_controller
 from playground.ui.session import start_runs
@@ -27,9 +28,11 @@ def buttons(setup: Setup, moving: bool) -> None:
         copy_link(
             run=controller.owner if compared.all_runs() else None, fresh=False, key="compare_link"
         )
+        st.caption(compare_panels.how_long(setup, seeds, controller), width="content")
     play_buttons.say_refusal()
 
 
+st.header(INSTRUMENTS["compare"].title, anchor=False)
 controller, compared = my_controller(), my_comparison()
 choice = controls.choice()
 if choice.problem:

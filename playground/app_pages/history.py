@@ -15,7 +15,7 @@ from playground.history.database import MAX_ENTRIES, Entry, HistoryUnavailable
 from playground.history.recorder import RECORDER, WORTH_KEEPING
 from playground.runs.controller import Ghost
 from playground.runs.snapshot import Frame
-from playground.runs.spec import Spec
+from playground.runs.spec import Spec, counted
 from playground.runs.view import View
 from playground.ui import download_panel, own_text
 from playground.ui.compare_panels import layers_in_common
@@ -131,11 +131,7 @@ def delete(chosen: list[Entry]) -> str:
     for entry in chosen:
         RECORDER.history.delete(owner, entry.id)
     st.session_state.chosen_runs = ()
-    return f"Deleted: {counted(len(chosen))}."
-
-
-def counted(n: int) -> str:
-    return f"{n} run" + "s" * (n != 1)
+    return f"Deleted: {counted(len(chosen), 'run')}."
 
 
 def actions(chosen: list[Entry]) -> None:
@@ -160,9 +156,9 @@ def actions(chosen: list[Entry]) -> None:
             help="Set every knob as it was in this run: press Play to get the same curve.",
         )
         with st.popover("Delete", icon=":material/delete:", help="Delete the selected runs."):
-            st.write(f"Delete {counted(len(chosen))}?")
+            st.write(f"Delete {counted(len(chosen), 'run')}?")
             st.button(
-                f"Delete {counted(len(chosen))}",
+                f"Delete {counted(len(chosen), 'run')}",
                 key="delete_runs",
                 type="primary",
                 on_click=attempt,
@@ -253,7 +249,7 @@ def pictures(chosen: list[Entry]) -> None:
         )
         return
     with st.container(horizontal=True, key="picture_switches"):
-        layer = st.selectbox("Layer", list(layers), key="history_layer", width=130)
+        layer = st.selectbox("Block", list(layers), key="history_layer", width=130)
         shown = layers[layer]
         heads = min(len(attention.entropy) for attention in shown)
         head = 1

@@ -98,12 +98,9 @@ def describe(scenario: Scenario) -> None:
 
 
 def seconds(scenario: Scenario) -> float:
-    """How long all runs will take together, on two cores or more."""
-    correction = controller.correction
-    total = sum(
-        estimate.seconds_per_step(s, correction) * s.training.steps for s in scenario.setup.specs
-    )
-    return scenario.seeds * total / 2
+    """How long all runs will take together."""
+    specs = scenario.setup.specs * scenario.seeds
+    return estimate.seconds_together(specs, controller.correction, controller.runs.workers)
 
 
 def predict(scenario: Scenario, started: bool) -> Outcome | None:
@@ -181,7 +178,7 @@ def reveal(scenario: Scenario, series: Seen) -> None:
     with st.container(border=True, key="outcome"):
         say_outcome(attempt(scenario.id), happened)
         st.dataframe(table(scenario, results), hide_index=True, width="stretch", key="measured")
-        compare_panels.verdicts(series)
+        st.html(compare_panels.outcome(series))
     with st.container(border=True, key="why"):
         st.markdown(f"**Why.** {scenario.why}")
         if happened.name != scenario.expected:

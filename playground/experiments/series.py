@@ -1,11 +1,12 @@
 """What one configuration has come to on all of its seeds: a band of losses, a row of numbers."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from playground.runs.snapshot import Frame
 from playground.runs.spec import Spec
 from playground.runs.view import LAST, Status, View
 
@@ -21,7 +22,7 @@ def steps_to(loss: np.ndarray, target: float) -> int | None:
 
 @dataclass(frozen=True)
 class Spread:
-    """Numbers of several seeds, in words: `0.0041 ± 0.0005`."""
+    """Numbers of several seeds: their mean, and how far they scatter."""
 
     values: tuple[float, ...]
 
@@ -34,10 +35,11 @@ class Spread:
         """Standard deviation, with n - 1; None for fewer than two numbers."""
         return float(np.std(self.values, ddof=1)) if len(self.values) > 1 else None
 
-    def __str__(self) -> str:
+    def text(self, show: Callable[[float], str]) -> str:
+        """`0.004 ± 0.001`: both written by `show`, so with equal digits."""
         if not self.values:
             return "–"
-        return f"{self.mean:.3g}" + ("" if self.sd is None else f" ± {self.sd:.2g}")
+        return show(self.mean) + ("" if self.sd is None else f" ± {show(self.sd)}")
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Band:
 class Summary:
     """A row of the table. What a diverged seed reached counts in `diverged` alone."""
 
-    final_loss: Spread
+    loss: Spread
     accuracy: Spread
     steps_to_target: Spread  # of the seeds that got there
     n_reached: int
@@ -94,20 +96,46 @@ class Series:
             tuple(seed for seed, _ in seen),
         )
 
-    def summary(self, target: float | None = None) -> Summary:
-        """The numbers of the table; `target` is the loss whose first step is looked for."""
-        whole = [view for view in self.views if len(view.loss) and not view.diverged]
-        n_reached = [] if target is None else [steps_to(view.loss, target) for view in whole]
+    def reached(self, at: int | None = None) -> list[float]:
+        """The loss of each seed that has come to a step, or to its end; infinite: diverged."""
+        there = [view for view in self.views if len(view.loss) >= (at or 1)]
+        return [view.reached(at) for view in there]
+
+    def summary(self, target: float | None = None, at: int | None = None) -> Summary:
+        """The numbers of the table, at the end or after `at` steps.
+
+        Args:
+            target: the loss whose first step is looked for.
+            at: what has not come so far is left out.
+        """
+        whole = [view for view in self.views if len(view.loss) >= (at or 1) and not view.diverged]
+        n_reached = [] if target is None else [steps_to(v.loss[:at], target) for v in whole]
         n_reached = [step for step in n_reached if step is not None]
+        accuracy = [accuracy_at(view, at) for view in whole]
         return Summary(
-            final_loss=Spread(tuple(view.reached() for view in whole)),
-            accuracy=Spread(tuple(float(v.val_accuracy[-1]) for v in whole if len(v.val_accuracy))),
+            loss=Spread(tuple(view.reached(at) for view in whole)),
+            accuracy=Spread(tuple(share for share in accuracy if share is not None)),
             steps_to_target=Spread(tuple(map(float, n_reached))),
             n_reached=len(n_reached),
             seconds=Spread(tuple(view.seconds_trained for view in self.views if len(view.loss))),
             diverged=sum(view.diverged for view in self.views),
             seeds=len(self.seeds),
         )
+
+
+def frames_together(
+    frames: Sequence[Sequence[Frame]], step: int | None = None
+) -> tuple[Frame, ...] | None:
+    """A frame of each run, all of one step: the newest, or the last up to a step.
+
+    None where a run has no frame, or they have no step in common.
+    """
+    found = [{frame.step: frame for frame in run} for run in frames]
+    if not found:
+        return None
+    common = set.intersection(*map(set, found))
+    upto = [known for known in common if step is None or known <= step] or list(common)
+    return tuple(run[max(upto)] for run in found) if upto else None
 
 
 def waiting(series: Iterable[Series]) -> str:
@@ -121,6 +149,25 @@ def waiting(series: Iterable[Series]) -> str:
         return "starting …"
     paused = any(view.status is Status.PAUSED for view in views)
     return "paused before the first step" if paused else "no step was made"
+
+
+def accuracy_at(view: View, at: int | None = None) -> float | None:
+    """Share of validation tokens that were right at the last measurement up to a step."""
+    known = view.val_accuracy if at is None else view.val_accuracy[view.val_steps <= at]
+    return float(known[-1]) if len(known) else None
+
+
+def common_step(series: Iterable[Series]) -> int | None:
+    """The step at which all runs can be read side by side; None: at their ends, all are over.
+
+    A run that waited in the queue joins once it has steps enough for a mean.
+    """
+    views = [view for line in series for view in line.views if view.status is not Status.FAILED]
+    if all(view.status.conclusive for view in views):
+        return None
+    lengths = [len(view.loss) for view in views if not view.diverged]
+    enough = min(LAST, max(lengths, default=0))
+    return min((n for n in lengths if n >= enough), default=0)
 
 
 def any_live(series: Iterable[Series]) -> bool:

@@ -407,6 +407,7 @@ def results_bars(
     *,
     chance: tuple[float, float] | None = None,
     floor: float | None = None,
+    step: int | None = None,
     width: int = 500,
     size: Sizes = style.LAPTOP,
 ) -> Figure:
@@ -420,6 +421,7 @@ def results_bars(
             says that this seed diverged.
         chance: loss of a uniform guess, and of the best guess that ignores the input.
         floor: loss that no model can beat.
+        step: at which the losses were read; None: at the end.
         width: pixels the figure will about have.
     """
     if len(labels) != len(finals):
@@ -437,8 +439,9 @@ def results_bars(
     right = 5 * size.font
     labels_above = _level_labels(levels, end, width - right - 12, size)
     highest = max((label["yshift"] for label in labels_above), default=-size.small - 5)
+    what = "final loss" if step is None else f"loss at step {step}"
     figure = panels.new_figure(
-        _results_alt(labels, seen, lost, levels),
+        _results_alt(what, labels, seen, lost, levels),
         size,
         "results",
         margin=style.margin(12, right, highest + size.small + 11, 3.4 * size.small + 4),
@@ -447,7 +450,7 @@ def results_bars(
     )
     figure["layout"]["annotations"] += labels_above
     figure["data"] += [_level(value, len(labels), end, size) for _, value in levels]
-    x = panels.axis("final loss (nats)", size, range=[0, end], zeroline=True)
+    x = panels.axis(f"{what} (nats)", size, range=[0, end], zeroline=True)
     y = {"range": [len(labels) - 0.5, -0.5], "visible": False, "fixedrange": True}
     panels.add_panel(figure, 0, x, y)
     for row, (label, losses, gone) in enumerate(zip(labels, seen, lost, strict=True)):
@@ -547,6 +550,7 @@ def _level_labels(
 
 
 def _results_alt(
+    what: str,
     labels: Sequence[str],
     seen: Sequence[np.ndarray],
     lost: Sequence[int],
@@ -562,7 +566,7 @@ def _results_alt(
         if gone:
             said.append(f"{gone} of {gone + losses.size} seeds diverged")
         parts.append(f"{label}: {', '.join(said) or 'no result yet'}")
-    text = "Final loss of each variant, in nats. " + "; ".join(parts) + "."
+    text = f"{what.capitalize()} of each variant, in nats. " + "; ".join(parts) + "."
     if lines:
         text += " For comparison: " + ", ".join(f"{n} {v:.3f}" for n, v in lines) + "."
     return text

@@ -14,11 +14,11 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.train import Trainer
 from playground.experiments.comparison import Comparison
-from playground.experiments.series import Series, any_live, waiting
+from playground.experiments.series import Series, any_live, common_step, waiting
 from playground.experiments.variants import Setup, encode
-from playground.experiments.verdict import verdict
 from playground.figures import comparison_chart
 from playground.figures.loss import NOT_BEGUN
+from playground.runs.spec import in_nats
 from playground.runs.view import LAST, View
 from playground.ui import compare_panels, play_buttons
 from playground.ui.components import live_plot
@@ -73,11 +73,6 @@ def beside(share: float, **style: Any) -> Sequence[DeltaGenerator]:
     if projector():
         return st.container(), st.container()
     return st.columns([share, 1], gap="medium", **style)
-
-
-def counted(n: int, thing: str) -> str:
-    """1 block, 2 blocks."""
-    return f"{n} {thing}{'s' * (n != 1)}"
 
 
 # --- text, formula, code, links -------------------------------------------------------------
@@ -145,7 +140,7 @@ def training(
 
     def draw(series: tuple[Series, ...]) -> None:
         named = [replace(line, label=label) for line, label in zip(series, names, strict=False)]
-        st.html(_outcome(named, len(setup.variants)))
+        st.html(compare_panels.outcome(named, "What the runs show will stand here."))
         _curves(name, named, setup, names)
         if after is not None and series:
             after({name: line.views[0] for name, line in zip(names, series, strict=False)})
@@ -217,17 +212,6 @@ def _buttons(name: str, compared: Comparison, setup: Setup, moving: bool) -> Non
     play_buttons.say_refusal()
 
 
-def _outcome(named: Sequence[Series], rows: int) -> str:
-    """HTML: what the comparison says of each variant, at the same step of all. Its place stays."""
-    base, *variants = named or [None]
-    said = [verdict(base, line) for line in variants]
-    text = "<br>".join(html.escape(line[:1].upper() + line[1:]) for line in said)
-    return (
-        f'<div data-outcome role="status" style="min-height: {1.6 * rows:g}rem; '
-        f'line-height: 1.6rem">{text or "What the runs show will stand here."}</div>'
-    )
-
-
 def _curves(name: str, named: Sequence[Series], setup: Setup, names: Sequence[str]) -> None:
     base = setup.base
     left, right = st.columns([3, 1], gap="medium", vertical_alignment="center")
@@ -242,15 +226,18 @@ def _curves(name: str, named: Sequence[Series], setup: Setup, names: Sequence[st
         )
         live_plot(figure, key=f"{name}_loss", name=f"{name} loss")
     with right:
-        help = f"Training loss, mean of the last {LAST} steps."
+        at = common_step(named)
         views = (line.views[0] for line in named)
         for label, view in zip_longest(names, views):
-            st.metric(label, _end(view), help=help)
+            st.metric(label, _reached(view, at))
+        when = "at the end" if at is None else f"at step {at}"
+        st.caption(f"Training loss {when}, mean of the last {LAST} steps")
 
 
-def _end(view: View | None) -> str:
-    if view is None or not len(view.loss):
-        return "–"
-    if view.diverged:
+def _reached(view: View | None, at: int | None) -> str:
+    """The loss after `at` steps, or at the end."""
+    if view is not None and view.diverged:
         return f"diverged at {len(view.loss)}"
-    return f"{view.reached():.3g}"
+    if view is None or len(view.loss) < (at or 1):
+        return "–"
+    return in_nats(view.reached(at))

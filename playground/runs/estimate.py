@@ -5,6 +5,8 @@ and token (two forward, four backward; Kaplan et al. 2020, section 2.1), plus wh
 with the square of the length. Measured runs correct the guess for the machine at hand.
 """
 
+from collections.abc import Iterable
+
 from playground.runs.spec import Spec
 
 SECONDS_PER_LAYER = 0.8e-3  # launching a layer's operations, forward, backward and update
@@ -24,6 +26,12 @@ def seconds_per_step(spec: Spec, correction: float = 1.0) -> float:
     return correction * (
         SECONDS_PER_LAYER * layers + SECONDS_PER_OPERATION * operations_per_step(spec)
     )
+
+
+def seconds_together(specs: Iterable[Spec], correction: float, workers: int) -> float:
+    """How long these runs take from the first step to the last, that many at a time."""
+    each = [seconds_per_step(spec, correction) * spec.training.steps for spec in specs]
+    return max(sum(each) / workers, max(each, default=0.0))
 
 
 def in_words(seconds: float) -> str:

@@ -64,6 +64,12 @@ class Runs:
             self._device = choose_device()
         return self._device
 
+    @property
+    def workers(self) -> int:
+        """How many runs are stepped at the same time."""
+        count = self._workers or int(os.environ.get("PLAYGROUND_WORKERS") or 0)
+        return count or ((os.cpu_count() or 1) if self.device.kind == "cpu" else 1)
+
     def start(
         self, owner: str, spec: Spec, play: bool = True, saved: SavedRun | None = None
     ) -> Run:
@@ -153,9 +159,7 @@ class Runs:
     def _start_threads(self) -> None:
         if self._threads or self._closing:
             return
-        count = self._workers or int(os.environ.get("PLAYGROUND_WORKERS") or 0)
-        count = count or ((os.cpu_count() or 1) if self.device.kind == "cpu" else 1)
-        for i in range(count):
+        for i in range(self.workers):
             thread = threading.Thread(target=self._work, name=f"run-worker-{i}", daemon=True)
             self._threads.append(thread)
             thread.start()

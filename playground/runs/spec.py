@@ -229,6 +229,16 @@ def _readable(task: Task, base: Spec) -> str | None:
 # --- in words -------------------------------------------------------------------------------
 
 
+def counted(n: int, thing: str) -> str:
+    """`1 block`, `2 blocks`."""
+    return f"{n} {thing}{'s' * (n != 1)}"
+
+
+def in_nats(loss: float) -> str:
+    """A loss with three digits after the point; one that blows up by its power of ten."""
+    return f"{loss:.3f}" if loss < 1000 else f"{loss:.1e}"
+
+
 def changes_text(changes: Iterable[tuple[str, Any]]) -> str:
     """`scale=none, lr=0.01`: knobs and their values; of a text only that it is another."""
     return ", ".join(

@@ -1,25 +1,35 @@
 """What the Compare page shows: curves over seeds, results in words, attention side by side."""
 
+import html
 from collections.abc import Sequence
 
 import pandas as pd
 import streamlit as st
 
 from core.device import Device
-from playground.experiments.series import Series, Summary, waiting
+from playground.experiments.series import (
+    Series,
+    Summary,
+    common_step,
+    frames_together,
+    waiting,
+)
 from playground.experiments.variants import CONTRASTS, Setup, caution, encode, read_link
-from playground.experiments.verdict import verdict
+from playground.experiments.verdict import verdicts
 from playground.figures import Band, attention_side_by_side, comparison_chart, results_bars
+from playground.runs import estimate
+from playground.runs.controller import Controller
 from playground.runs.snapshot import Attention, Frame
-from playground.runs.spec import Spec
+from playground.runs.spec import Spec, counted, in_nats
+from playground.runs.view import LAST
 from playground.ui import controls
 from playground.ui.components import live_plot
+from playground.ui.glossary import explain
 from playground.ui.knob import Knob
 from playground.ui.link import EVERY, MODEL, TRAINING
 from playground.ui.page_head import tall
 from playground.ui.run_panels import (
     IN_WORDS,
-    frame_at,
     layer_title,
     log_switch,
     references,
@@ -29,7 +39,7 @@ from playground.ui.run_panels import (
 TARGET_SHARE = (
     0.5  # of the best guess without reading the input: the table says when a run gets there
 )
-SEEDS = (1, 2, 3, 5, 10)
+SEEDS = (1, 2, 3, 5, 6, 8, 10)
 FIRST_QUESTION = "scale=none"
 WIDTH = 1000  # pixels in a window of usual width
 
@@ -53,6 +63,12 @@ def add() -> None:
     st.session_state.variants = ";".join(filter(None, [st.session_state.variants, written]))
 
 
+def drop(label: str, base: Spec) -> None:
+    """Take one variant out of the field that the link holds."""
+    setup = read_link(st.session_state.variants or "", base)
+    st.session_state.variants = encode(one for one in setup.variants if one.label != label)
+
+
 def questions(base: Spec, device: Device) -> Setup:
     """What is compared with the base: a usual contrast, or the visitor's own variants."""
     st.pills(
@@ -63,6 +79,7 @@ def questions(base: Spec, device: Device) -> Setup:
         on_change=ask,
         args=(base,),
     )
+    chips = st.container(horizontal=True, vertical_alignment="center", gap="small", key="chips")
     with st.expander("Your own variants"):
         names, values, button = st.columns([2, 2, 1], vertical_alignment="bottom")
         fields = offered()
@@ -91,7 +108,25 @@ def questions(base: Spec, device: Device) -> Setup:
     for variant in setup.variants:
         if warning := caution(variant.changes):
             st.warning(f"{variant.label}: {warning}.")
+    with chips:
+        show_chips(setup)
     return setup
+
+
+def show_chips(setup: Setup) -> None:
+    """Each variant beside the base, with an × that takes it out."""
+    if setup.variants:
+        st.markdown("The base, and:", width="content")
+    for number, variant in enumerate(setup.variants, 1):
+        st.button(
+            variant.label,
+            key=f"drop_{number}",
+            icon=":material/close:",
+            icon_position="right",
+            on_click=drop,
+            args=(variant.label, setup.base),
+            help="Take it out.",
+        )
 
 
 def seeds_slider() -> int:
@@ -106,6 +141,14 @@ def seeds_slider() -> int:
     )
 
 
+def how_long(setup: Setup, seeds: int, controller: Controller) -> str:
+    """How much there is to do, and how long it will take."""
+    runs = f"{counted(len(setup.specs), 'configuration')} × {counted(seeds, 'seed')}"
+    specs, workers = setup.specs * seeds, controller.runs.workers
+    seconds = estimate.seconds_together(specs, controller.correction, workers)
+    return f"{runs}, about {estimate.in_words(seconds)} on this machine."
+
+
 def draw(series: tuple[Series, ...], setup: Setup) -> None:
     """The runs as they were seen; before the first one, what is ready."""
     if not series:
@@ -115,19 +158,51 @@ def draw(series: tuple[Series, ...], setup: Setup) -> None:
             + ". Press Play."
         )
         return
-    queued = [view.queue_position for line in series for view in line.views if view.queue_position]
-    if queued:
-        st.caption(
-            f"{len(queued)} runs wait in the queue; the next of them is number {min(queued)}."
-        )
+    st.html(outcome(series, large=True))
     losses(series)
     results(series)
     side_by_side(series)
 
 
+def outcome(series: Sequence[Series], empty: str = "", large: bool = False) -> str:
+    """HTML: what the seeds say about each variant, all read at the same step.
+
+    Args:
+        series: the base first; none: there is only `empty`, what will stand here.
+    """
+    found = verdicts(series) if series else None
+    lines = [f"<div>{html.escape(empty)}</div>"] if found is None else []
+    if found is not None:
+        if found.step:
+            lines.append(f"<div>So far, at step {found.step}:</div>")
+        for one in found.each:
+            said = f"<b>{html.escape(one.name)}</b>{explain(one.text)}"
+            lines.append(f'<div data-verdict="{one.kind}">{said}.</div>')
+        if found.luck:
+            lines.append(
+                f'<div data-luck style="font-size: 0.9rem">{html.escape(found.luck)}</div>'
+            )
+        if queued := _queued(series):
+            lines.append(f"<div>{queued}</div>")
+    rows = len(series) or 2
+    return (
+        f'<div data-outcome role="status" style="min-height: {1.6 * rows:g}rem; line-height: '
+        f'1.6rem; font-size: {1.2 if large else 1}rem">{"".join(lines)}</div>'
+    )
+
+
+def _queued(series: Sequence[Series]) -> str:
+    """How many runs wait until others have ended, once some have begun."""
+    places = [view.queue_position for line in series for view in line.views if view.queue_position]
+    if not places or waiting(series):
+        return ""
+    are = "runs wait" if len(places) > 1 else "run waits"
+    return f"{len(places)} {are} in the queue; place {min(places)} is the next of them."
+
+
 def losses(series: tuple[Series, ...]) -> None:
-    """The curves of all runs, and beside them what each has reached."""
-    base = series[0].spec
+    """The curves of all runs, and beside them what each has reached at the same step."""
+    base, at = series[0].spec, common_step(series)
     shared = references(base) | {"size": tall(430)}
     left, right = st.columns([2, 1], gap="medium")
     with left:
@@ -142,8 +217,8 @@ def losses(series: tuple[Series, ...]) -> None:
         )
         live_plot(figure, key="comparison")
     with right:
-        finals = [[view.reached() for view in line.views if len(view.loss)] for line in series]
-        figure = results_bars([line.label for line in series], finals, width=330, **shared)
+        labels, reached = [line.label for line in series], [line.reached(at) for line in series]
+        figure = results_bars(labels, reached, step=at, width=330, **shared)
         live_plot(figure, key="finals", name="final losses")
 
 
@@ -164,37 +239,32 @@ def bands(series: Sequence[Series]) -> list[Band]:
 
 
 def results(series: tuple[Series, ...]) -> None:
-    """A row of numbers for each configuration, and what the seeds say in words."""
-    target = TARGET_SHARE * references(series[0].spec)["chance"].blind
-    rows = [row(line, line.summary(target)) for line in series]
+    """A row of numbers for each configuration, all of the same step."""
+    target, at = TARGET_SHARE * references(series[0].spec)["chance"].blind, common_step(series)
+    rows = [row(line, line.summary(target, at), at) for line in series]
     st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", key="results")
     st.caption(
-        f"Steps to target: until the mean of 20 losses is at most {target:.2f}, half the loss "
-        "of the best guess without reading the input."
+        f"Mean ± standard deviation of the seeds. Loss: mean of the last {LAST} steps, in nats. "
+        f"Steps to target: until that loss is at most {target:.2f}, half the loss of the best "
+        "guess without reading the input."
     )
-    verdicts(series)
 
 
-def verdicts(series: tuple[Series, ...]) -> None:
-    """What the seeds say about each variant, in words."""
-    base, *variants = series
-    st.markdown("\n".join(f"- **{line.label}**: {verdict(base, line)}" for line in variants))
-
-
-def row(line: Series, summary: Summary) -> dict[str, str]:
-    steps = f"{summary.steps_to_target} ({summary.n_reached} of {summary.seeds})"
+def row(line: Series, summary: Summary, at: int | None) -> dict[str, str]:
+    steps = summary.steps_to_target.text("{:.0f}".format)
+    steps += f" ({summary.n_reached} of {summary.seeds})"
     return {
         "configuration": line.label,
-        "final loss": str(summary.final_loss),
-        "accuracy": str(summary.accuracy),
+        "final loss" if at is None else f"loss at step {at}": summary.loss.text(in_nats),
+        "accuracy": summary.accuracy.text("{:.1%}".format),
         "steps to target": steps if summary.n_reached else "not reached",
-        "seconds": str(summary.seconds),
+        "seconds": summary.seconds.text("{:.1f}".format),
         "diverged": f"{summary.diverged} of {summary.seeds}" if summary.diverged else "–",
     }
 
 
 def side_by_side(series: tuple[Series, ...]) -> None:
-    """The first seed's attention, the same layer and head of each, on one colour scale."""
+    """The first seed's attention at one step, the same block and head of each, on one scale."""
     frames = {line.label: line.views[0].frames for line in series}
     frames = {label: found for label, found in frames.items() if found}
     st.subheader("Attention side by side")
@@ -212,7 +282,7 @@ def side_by_side(series: tuple[Series, ...]) -> None:
         )
         stage = stage_switch()
         layers = layers_in_common([frames[label][-1] for label in chosen])
-        layer = st.selectbox("Layer", list(layers) or ["–"], key="compare_layer", width=130)
+        layer = st.selectbox("Block", list(layers) or ["–"], key="compare_layer", width=130)
         heads = min((len(a.entropy) for a in layers.get(layer, [])), default=1)
         head = st.selectbox("Head", list(range(1, heads + 1)), key="compare_head", width=90)
         total = series[0].spec.training.steps
@@ -225,14 +295,14 @@ def side_by_side(series: tuple[Series, ...]) -> None:
             width=220,
             help="Scrub all of them together; the right end follows the runs.",
         )
-    if not chosen or layer not in layers:
+    shown = frames_together([frames[label] for label in chosen], step)
+    if not shown or layer not in layers:
         st.caption("Choose at least one configuration; all must look at the same example.")
         return
-    shown = [frame_at(frames[label], step, total) for label in chosen]
     found = layers_in_common(shown)[layer]
     figure = attention_side_by_side(
         [attention.stages[stage][head - 1] for attention in found],
-        [f"{label}, step {frame.step}" for label, frame in zip(chosen, shown, strict=True)],
+        [f"{label}, step {shown[0].step}" for label in chosen],
         found[0].query_tokens,
         found[0].key_tokens,
         stage=stage,
@@ -244,7 +314,7 @@ def side_by_side(series: tuple[Series, ...]) -> None:
     st.caption(IN_WORDS[stage])
 
 
-def layers_in_common(frames: list[Frame]) -> dict[str, list[Attention]]:
+def layers_in_common(frames: Sequence[Frame]) -> dict[str, list[Attention]]:
     """The layers that all frames have, of those that look at the same tokens."""
     if not frames:
         return {}

@@ -22,7 +22,7 @@ from playground.runs import estimate
 from playground.runs.controller import Controller
 from playground.runs.diagnosis import diagnose
 from playground.runs.snapshot import Attention, Frame
-from playground.runs.spec import Spec, changes_by_step, value_text
+from playground.runs.spec import Spec, changes_by_step, in_nats, value_text
 from playground.runs.view import LAST, Status, View
 from playground.ui import controls, download_panel
 from playground.ui.components import Click, live_plot
@@ -131,11 +131,6 @@ def numbers(controller: Controller, view: View | None, frame: Frame) -> None:
         column.metric(label, value, help=help)
 
 
-def in_nats(loss: float) -> str:
-    """A loss with three digits after the point; one that blows up by its power of ten."""
-    return f"{loss:.3f}" if loss < 1000 else f"{loss:.1e}"
-
-
 def curve(label: str, view: View, colour: int, ghost: bool = False) -> Curve:
     arrays = view.steps, view.loss, view.val_steps, view.val_loss, view.lr
     return Curve(label, *(array.tolist() for array in arrays), colour, ghost, marks(view))
@@ -230,7 +225,7 @@ def maps(spec: Spec, frames: tuple[Frame, ...]) -> Frame:
     ):
         stage = stage_switch(label_visibility="collapsed")
         layer = st.selectbox(
-            "Layer",
+            "Block",
             list(layers),
             key="layer",
             bind="query-params",

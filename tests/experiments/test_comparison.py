@@ -1,6 +1,5 @@
-"""Comparisons: variants are what they say, and the verdict says no more than the seeds do."""
+"""Comparisons: variants are what they say, and each runs as it would alone."""
 
-import math
 from dataclasses import replace
 from urllib.parse import parse_qs, urlencode
 
@@ -16,7 +15,6 @@ from core.train import Trainer
 from helpers import wait
 from playground.experiments import comparison as module
 from playground.experiments.comparison import Comparison
-from playground.experiments.series import Series, Spread, steps_to, waiting
 from playground.experiments.variants import (
     CONTRASTS,
     Setup,
@@ -27,11 +25,9 @@ from playground.experiments.variants import (
     parse,
     read_link,
 )
-from playground.experiments.verdict import verdict
 from playground.runs.pool import Runs
-from playground.runs.snapshot import Frame
 from playground.runs.spec import KNOBS, Spec
-from playground.runs.view import Record, Status
+from playground.runs.view import Status
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -283,212 +279,6 @@ def test_a_text_of_ones_own_stays_out_of_links():
     with pytest.raises(ValueError, match="does not fit into a link") as error:
         encode([Variant.of(BASE, own)])
     assert "secret" not in str(error.value)
-
-
-# --- what came out --------------------------------------------------------------------------
-
-
-def view(loss, status=Status.DONE, spec=BASE, influence=None):
-    record = Record()
-    for value in loss:
-        record._steps.append(value, 1e-3, 1.0)
-    if influence is not None:
-        record.add_frame(Frame(len(loss), {}, [], len(loss), 0.5, 0.75, influence))
-    return record.view(status=status, spec=spec, message="", queue_position=None, busy=False)
-
-
-def flat(level, steps=30, status=Status.DONE, **rest):
-    """A run whose loss falls to a level and stays there."""
-    return view([3.0] * 5 + [level] * (steps - 5), status, **rest)
-
-
-def series(*views, changes=(), first=0):
-    spec = BASE.changed(changes)
-    return Series("base", spec, tuple(range(first, first + len(views))), views)
-
-
-def judge(ours, theirs, changes=(("scale", "none"),)):
-    return verdict(series(*ours), series(*theirs, changes=changes))
-
-
-def test_a_clear_difference_is_said_with_its_size_and_its_seeds():
-    sentence = judge(
-        [flat(0.1 + i / 100) for i in range(5)], [flat(2.15 + i / 100) for i in range(5)]
-    )
-    assert sentence == "scale=none ends 2.05 nats above √d_k in 5 of 5 seeds"
-    sentence = judge(
-        [flat(2.0 + i / 100) for i in range(4)], [flat(0.5 + i / 100) for i in range(4)]
-    )
-    assert sentence == "scale=none ends 1.5 nats below √d_k in 4 of 4 seeds"
-
-
-def test_the_base_is_named_by_what_was_changed():
-    ours, theirs = [flat(1.0)] * 4, [flat(2.0)] * 4
-    assert "above n_heads=4 in" in judge(ours, theirs, (("n_heads", 1),))
-    assert "above residual=on in" in judge(ours, theirs, (("residual", False),))
-    two = judge(ours, theirs, (("residual", False), ("lr", 0.01)))
-    assert two.startswith("residual=off, lr=0.01 ends 1 nats above the base in")
-
-
-def test_one_seed_is_no_claim():
-    sentence = judge([flat(0.1)], [flat(2.2)])
-    assert sentence == "loss 2.2 for scale=none, 0.1 for √d_k; one seed: no claim, add seeds"
-    assert "above" not in sentence and "below" not in sentence
-    sentence = judge([flat(0.1)], [flat(2.2, status=Status.DIVERGED)])
-    assert "one seed: no claim" in sentence and "diverged" in sentence
-
-
-def test_overlapping_spreads_cannot_be_told_apart():
-    """Even where every pair of seeds points the same way."""
-    ours, theirs = [flat(x) for x in (1.0, 1.2, 1.4)], [flat(x) for x in (1.1, 1.3, 1.5)]
-    sentence = judge(ours, theirs)
-    assert sentence.startswith("no clear difference") and "lower in 0 of 3" in sentence
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    st.lists(
-        st.tuples(st.floats(0.0625, 3, width=32), st.floats(0.0625, 3, width=32)),
-        min_size=2,
-        max_size=10,
-    )
-)
-def test_a_claim_needs_every_seed(pairs):
-    """The slow version: each loss of one side against each of the other."""
-    sentence = judge([flat(x) for x, _ in pairs], [flat(y) for _, y in pairs])
-    above = all(y > x for _, y in pairs for x, _ in pairs)
-    below = all(y < x for _, y in pairs for x, _ in pairs)
-    assert ("nats above" in sentence) == above
-    assert ("nats below" in sentence) == below
-    if not above and not below:
-        assert sentence.startswith(("no clear difference", "scale=none changes nothing here"))
-
-
-def test_few_seeds_come_with_what_chance_does():
-    assert "2 and 2 seeds, they would separate this cleanly 1 time in 3" in judge(
-        [flat(1.0)] * 2, [flat(2.0)] * 2
-    )
-    assert "separate this cleanly 1 time in 10" in judge([flat(1.0)] * 3, [flat(2.0)] * 3)
-    assert "chance" not in judge([flat(1.0)] * 4, [flat(2.0)] * 4)
-
-
-def test_seeds_are_paired():
-    """The third seed has run on one side only: it is not in the count."""
-    ours = series(*[flat(1.0)] * 3)
-    theirs = series(flat(2.0), flat(2.0), view([], Status.QUEUED), changes=(("scale", "none"),))
-    assert "2 of 2 seeds" in verdict(ours, theirs)
-    assert "1 of 3 seeds have no result" in verdict(ours, theirs)
-
-
-def test_divergence_counts_as_the_worst_end():
-    lost = flat(0.5, status=Status.DIVERGED)
-    assert judge([flat(1.0)] * 4, [lost] * 4) == (
-        "scale=none diverges in 4 of 4 seeds, √d_k in none"
-    )
-    assert judge([lost] * 4, [flat(1.0)] * 4) == (
-        "√d_k diverges in 4 of 4 seeds, scale=none in none"
-    )
-    assert judge([lost] * 4, [lost] * 4).startswith("no clear difference")
-    some = judge([flat(1.0)] * 4, [flat(2.0), flat(2.0), lost, lost])
-    assert some.startswith("scale=none ends 1 nats above √d_k in 4 of 4 seeds")
-    assert "scale=none diverges in 2 of them" in some
-    mixed = judge([flat(1.0)] * 4, [flat(0.5), flat(2.0), lost, lost])
-    assert mixed.startswith("no clear difference") and "diverged" in mixed
-
-
-def test_while_they_train_both_are_read_at_the_same_step():
-    """The one that is ahead has learnt more: that is no difference."""
-    falling = np.linspace(3, 0.1, 300)
-    ahead = [view(falling, Status.RUNNING) for _ in range(4)]
-    behind = [view(falling[:100] + 0.001 * i, Status.RUNNING) for i in range(4)]
-    sentence = judge(ahead, behind)
-    assert sentence.startswith("so far, at step 100: no clear difference")
-    early = [view(falling[:7], Status.RUNNING)] * 4
-    assert judge(ahead, early) == "too early to say: step 7"
-    assert judge(ahead, [view([], Status.QUEUED)] * 4) == "no steps yet"
-
-
-def test_a_page_with_names_of_its_own_reads_them():
-    ours = replace(series(flat(0.1)), label="divided")
-    theirs = replace(series(flat(2.0), changes=(("scale", "none"),)), label="not divided")
-    assert verdict(ours, theirs).startswith("loss 2 for “not divided”, 0.1 for “divided”")
-
-
-def test_runs_without_a_step_say_what_they_wait_for():
-    def queued(place):
-        return replace(view([], Status.QUEUED), queue_position=place)
-
-    assert waiting([series(queued(4), queued(3))]) == "waiting: place 3 in the queue"
-    assert waiting([series(queued(4)), series(view([], Status.RUNNING))]).startswith("waiting")
-    assert waiting([series(queued(None))]) == "starting …"
-    assert waiting([series(view([], Status.PAUSED))]) == "paused before the first step"
-    assert waiting([series(view([], Status.FAILED))]) == "no step was made"
-    assert waiting([series(queued(1)), series(view([3.0], Status.RUNNING))]) == ""
-
-
-def test_a_change_without_any_effect_is_recognised():
-    same = [flat(1.0), flat(1.1)]
-    assert "window=2 changes nothing here" in judge(same, same, (("window", 2),))
-
-
-def test_a_leak_is_no_success():
-    ours = [flat(1.0, influence=0.0)] * 4
-    sentence = judge(ours, [flat(0.1, influence=0.5)] * 4, (("mask", "none"),))
-    assert sentence.endswith(
-        "below causal in 4 of 4 seeds; but mask=none sees the tokens it has to predict"
-    )
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.floats(0, 4, width=32), max_size=60), st.floats(0, 4))
-def test_steps_to_a_target_are_those_of_the_slow_version(loss, target):
-    slow = next(
-        (
-            s
-            for s in range(1, len(loss) + 1)
-            if math.fsum(loss[max(0, s - 20) : s]) / min(s, 20) <= target
-        ),
-        None,
-    )
-    found = steps_to(np.array(loss, dtype=np.float32), target)
-    if found != slow:  # equal but for the last digits of a sum
-        s = found or slow
-        assert math.isclose(math.fsum(loss[max(0, s - 20) : s]) / min(s, 20), target, abs_tol=1e-9)
-
-
-def test_a_band_ends_where_the_slowest_seed_is():
-    band = series(view([3, 2, 1]), view([5, 4]), view([4, 3, 2, 1])).band()
-    assert band.steps.tolist() == [1, 2]
-    assert band.mean.tolist() == [4, 3]
-    assert band.low.tolist() == [3, 2] and band.high.tolist() == [5, 4]
-    assert band.seeds == (0, 1, 2)
-
-
-def test_a_band_does_not_wait_for_the_queue_nor_end_with_a_diverged_seed():
-    waiting, lost = view([], Status.QUEUED), view([3, 9], Status.DIVERGED)
-    band = series(view([3, 2, 1, 1, 1]), lost, waiting, view([3, 2, 1, 1])).band()
-    assert len(band.steps) == 4 and band.seeds == (0, 3)
-    assert len(series(lost, lost).band().steps) == 2
-    for nothing in (series(), series(waiting), series(waiting, waiting)):
-        assert len(nothing.band().steps) == len(nothing.band().mean) == 0
-
-
-def test_the_table_has_means_and_deviations():
-    runs = series(
-        flat(1.0, influence=0.0), flat(2.0, influence=0.0), flat(9.0, status=Status.DIVERGED)
-    )
-    row = runs.summary(target=1.5)
-    assert row.final_loss.values == (1.0, 2.0)
-    assert row.final_loss.mean == 1.5 and row.final_loss.sd == pytest.approx(math.sqrt(0.5))
-    assert row.accuracy.values == (0.75, 0.75)
-    # A mean of the last 20 that holds 5 losses of 3 and n of 1 is at most 1.5 from n = 15 on.
-    assert row.steps_to_target.values == (20,) and row.n_reached == 1
-    assert row.diverged == 1 and row.seeds == 3
-
-
-def test_numbers_of_several_seeds_in_words():
-    assert str(Spread((0.004, 0.005))) == "0.0045 ± 0.00071"
-    assert str(Spread((0.004,))) == "0.004" and str(Spread(())) == "–"
 
 
 # --- the runs -------------------------------------------------------------------------------

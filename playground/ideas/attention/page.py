@@ -25,7 +25,7 @@ from playground.ideas.attention.figures import (
 )
 from playground.ideas.attention.measure import Meeting
 from playground.runs.snapshot import Frame
-from playground.runs.spec import Spec
+from playground.runs.spec import Spec, counted
 from playground.runs.view import View
 from playground.ui.components import Click, live_plot
 from playground.ui.glossary import explain
@@ -259,7 +259,7 @@ def scores(one: Meeting) -> Shown:
     heading = f"q(“{one.asks}”) · k(“{one.offers}”), d_k = {width}"
     return (
         f"The score of “{one.asks}” for “{one.offers}” is the sum of "
-        f"{common.counted(width, 'product')}: {short(found.scores[head, query, key])}.",
+        f"{counted(width, 'product')}: {short(found.scores[head, query, key])}.",
         on_map(
             one, "scores", Bars(heading, labels, values, list(map(short, values)), len(values) - 1)
         ),
@@ -294,7 +294,7 @@ def masked(one: Meeting) -> Shown:
     return (
         f"Nothing is hidden from “{one.asks}”: it sees all {seen} keys."
         if seen == len(words)
-        else f"The causal mask hides the {common.counted(len(words) - seen, 'key')} after "
+        else f"The causal mask hides the {counted(len(words) - seen, 'key')} after "
         f"“{one.asks}”: a hugely negative number is added to the scores there.",
         on_map(one, "masked", Bars(heading, labels, values, list(map(short, values)), one.key)),
     )
@@ -336,9 +336,9 @@ def weighted_sum(one: Meeting) -> Shown:
         size=common.tall(345, 560),
     )
     return (
-        f"z is a weighted mean of {common.counted(int(one.seen.sum()), 'value')}, so it lies "
+        f"z is a weighted mean of {counted(int(one.seen.sum()), 'value')}, so it lies "
         "inside their convex hull. Measured: it is between the smallest and the largest "
-        f"of them in {blend.inside} of {common.counted(found.d_head, 'dimension')}.",
+        f"of them in {blend.inside} of {counted(found.d_head, 'dimension')}.",
         figure,
     )
 

@@ -14,7 +14,7 @@ from playground.ideas import common
 from playground.ideas.heads import measure
 from playground.ideas.heads.figures import diversity_chart, head_table, split_picture
 from playground.runs.snapshot import Frame
-from playground.runs.spec import Spec
+from playground.runs.spec import Spec, counted
 from playground.runs.view import View
 from playground.ui.components import live_plot
 from playground.ui.knob import Knob
@@ -136,7 +136,7 @@ def what_they_do(
         if found[0] != measure.NO_PATTERN
     ]
     said = (
-        f"At step {frame.step}, {len(clear)} of {common.counted(len(names), 'head')} can be named "
+        f"At step {frame.step}, {len(clear)} of {counted(len(names), 'head')} can be named "
         "for what they look at"
     )
     if clear:
@@ -208,7 +208,7 @@ common.formula(
 common.source(SelfAttention, split_heads, merge_heads)
 
 other = 1 if n_heads > 1 else 8
-names = [common.counted(count, "head") for count in (n_heads, other)]
+names = [counted(count, "head") for count in (n_heads, other)]
 base = Spec(config, task, TrainConfig())
 setup = make_setup(base, [(("n_heads", other),)])
 untrained = (measure.first_look(config, task),)

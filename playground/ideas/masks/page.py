@@ -20,7 +20,7 @@ from core.measure import future_influence
 from core.tasks import TASKS
 from playground.experiments.variants import make_setup
 from playground.ideas import common
-from playground.ideas.common import choose, counted
+from playground.ideas.common import choose
 from playground.ideas.masks import measure
 from playground.ideas.masks.figures import (
     MASK_TRACE,
@@ -30,7 +30,7 @@ from playground.ideas.masks.figures import (
     row_picture,
     window_chart,
 )
-from playground.runs.spec import Spec
+from playground.runs.spec import Spec, counted
 from playground.runs.view import Status, View
 from playground.ui.components import Click, live_plot
 from playground.ui.knob import Knob

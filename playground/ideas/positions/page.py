@@ -22,7 +22,7 @@ from playground.ideas.positions.figures import (
     order_picture,
     shuffle_picture,
 )
-from playground.runs.spec import Spec
+from playground.runs.spec import Spec, counted
 from playground.runs.view import View
 from playground.ui.components import live_plot
 from playground.ui.knob import Knob
@@ -385,9 +385,7 @@ st.subheader("Shuffle the words", anchor=False)
 with common.row():
     name = ORDER.draw(width="content")
     mask = MASK.draw(width="content")
-    st.markdown(
-        f"Positions: **{kind}**, untrained, {d_model} columns, {common.counted(n_heads, 'head')}"
-    )
+    st.markdown(f"Positions: **{kind}**, untrained, {d_model} columns, {counted(n_heads, 'head')}")
 order = measure.ORDERS[name]
 found = measure.shuffled(kind, mask, order, d_model, n_heads)
 st.markdown(noticed(found, kind))

@@ -8,7 +8,7 @@ from core.init import INITS
 from playground.experiments.variants import make_setup
 from playground.figures.style import scientific
 from playground.ideas import common
-from playground.ideas.common import choose, counted
+from playground.ideas.common import choose
 from playground.ideas.residuals import measure
 from playground.ideas.residuals.figures import (
     depth_picture,
@@ -18,7 +18,7 @@ from playground.ideas.residuals.figures import (
     skip_bars,
     wiring_picture,
 )
-from playground.runs.spec import Spec
+from playground.runs.spec import Spec, counted
 from playground.runs.view import View
 from playground.ui.components import live_plot
 from playground.ui.knob import Knob
