@@ -1,40 +1,25 @@
 """Checkpoints: everything a run needs to go on bit for bit, and nothing that could run code.
 
-One zip file with two members: `tensors.safetensors` (weights, optimiser state, the state of the
-batch generator) and `run.json` (configs, task, vocabulary, step, changes on the way). Nothing is
-ever unpickled.
+`checkpoint_file` says what the file is, and what is checked before any of it is used.
 """
 
-import io
-import json
 import os
 import tempfile
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
-import safetensors.torch
 import torch
 from torch import Tensor
 
+from core.checkpoint_file import FORMAT, Snapshot, from_bytes, to_bytes
 from core.config import ModelConfig, TrainConfig
 from core.device import Device
 from core.tasks import Task, task_from_dict
 from core.train import Change, Trainer
 
-FORMAT = 2
 # What each optimiser remembers of a parameter.
 OPTIMIZER_STATE = {"adamw": ("step", "exp_avg", "exp_avg_sq"), "sgd": ("momentum_buffer",)}
-TENSORS, RUN = "tensors.safetensors", "run.json"
-MAX_BYTES = 1 << 30
-
-
-class Snapshot(NamedTuple):
-    """A trainer between two steps: tensors by name, and everything else as plain JSON values."""
-
-    tensors: dict[str, Tensor]
-    run: dict[str, Any]
+NEVER_NEGATIVE = ("step", "exp_avg_sq")
 
 
 def snapshot(trainer: Trainer) -> Snapshot:
@@ -92,9 +77,6 @@ def restore(saved: Snapshot, device: Device | None = None, text: str | None = No
 
 def _in_present_names(saved: Snapshot) -> Snapshot:
     """With the names that parameters have now: in format 1 the output layer was called `head`."""
-    found = saved.run.get("format")
-    if found not in (1, FORMAT):
-        raise ValueError(f"format {found!r}: this version reads formats 1 and {FORMAT}")
     tensors = {name.replace(".head.", ".unembed."): t for name, t in saved.tensors.items()}
     return Snapshot(tensors, saved.run)
 
@@ -116,10 +98,6 @@ def _check(saved: Snapshot, config: ModelConfig, task: Task) -> None:
         raise ValueError(
             f"it holds {held} weights (model.*), the configuration needs {config.n_parameters}"
         )
-    if type(run["step"]) is not int or run["step"] < 0:
-        raise ValueError(f"step={run['step']!r}: expected a whole number, at least 0")
-    if not all(type(value) in (int, float) for value in run["scaler"].values()):
-        raise ValueError(f"scaler={run['scaler']!r}: expected numbers")
 
 
 @torch.no_grad()
@@ -133,8 +111,10 @@ def _load(trainer: Trainer, tensors: dict[str, Tensor]) -> None:
         if f"optimizer.{name}.{keys[0]}" in left:  # before the first update there is none
             for key in keys:
                 shape = () if key == "step" else parameter.shape
-                state = _take(left, f"optimizer.{name}.{key}", shape).to(parameter.device)
-                trainer.optimizer.state[parameter][key] = state
+                state = _take(left, f"optimizer.{name}.{key}", shape)
+                if key in NEVER_NEGATIVE and (state < 0).any():
+                    raise ValueError(f"optimizer.{name}.{key} holds negative values")
+                trainer.optimizer.state[parameter][key] = state.to(parameter.device)
     if left:
         raise ValueError(f"it holds tensors that this model does not have: {sorted(left)[:3]}")
 
@@ -150,36 +130,6 @@ def _take(tensors: dict[str, Tensor], name: str, shape: Sequence[int]) -> Tensor
     if not tensor.isfinite().all():
         raise ValueError(f"{name} holds values that are not finite")
     return tensor
-
-
-def to_bytes(saved: Snapshot) -> bytes:
-    """The checkpoint as the bytes of a zip file."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr(zipfile.ZipInfo(TENSORS), safetensors.torch.save(saved.tensors))
-        archive.writestr(zipfile.ZipInfo(RUN), json.dumps(saved.run, indent=2, ensure_ascii=False))
-    return buffer.getvalue()
-
-
-def from_bytes(data: bytes) -> Snapshot:
-    """Read a checkpoint; a file of any other kind is refused without being run or unpickled.
-
-    Raises:
-        ValueError: it is not a whole checkpoint of this program.
-    """
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            if sum(item.file_size for item in archive.infolist()) > MAX_BYTES:
-                raise ValueError(f"more than {MAX_BYTES} bytes unpacked")
-            if missing := {RUN, TENSORS} - set(archive.namelist()):
-                raise ValueError(f"this zip file holds no {' and no '.join(sorted(missing))}")
-            run = json.loads(archive.read(RUN))
-            tensors = safetensors.torch.load(archive.read(TENSORS))
-        if not isinstance(run, dict):
-            raise ValueError(f"{RUN} holds no object")
-    except Exception as error:  # a damaged zip raises a dozen kinds
-        raise ValueError(f"not a usable checkpoint: {error}") from error
-    return Snapshot(tensors, run)
 
 
 def save(trainer: Trainer, path: str | Path) -> None:

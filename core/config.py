@@ -34,15 +34,17 @@ class ModelConfig(Knobs):
     `vocab_size` and `max_len` come from the task: `ModelConfig.for_task(task, d_model=128)`.
     """
 
-    vocab_size: int = knob(12, low=2, help="How many different tokens there are.")
+    vocab_size: int = knob(12, low=2, high=2**20, help="How many different tokens there are.")
     max_len: int = knob(
         32, low=1, high=65_536, help="The longest sequence the model has positions for."
     )
-    d_model: int = knob(64, low=1, help="Width of the residual stream: numbers per token.")
-    n_heads: int = knob(4, low=1, help="Attention heads: d_model is split among them.")
-    n_layers: int = knob(2, low=1, help="How many blocks are stacked.")
+    d_model: int = knob(
+        64, low=1, high=2**16, help="Width of the residual stream: numbers per token."
+    )
+    n_heads: int = knob(4, low=1, high=2**10, help="Attention heads: d_model is split among them.")
+    n_layers: int = knob(2, low=1, high=2**10, help="How many blocks are stacked.")
     d_ff: int | None = knob(
-        None, low=1, words={None: "4·d_model"}, help="Width inside the feed-forward."
+        None, low=1, high=2**18, words={None: "4·d_model"}, help="Width inside the feed-forward."
     )
     architecture: str = knob(
         "decoder",
@@ -65,7 +67,13 @@ class ModelConfig(Knobs):
         choices=MASKS,
         help="Which keys a query may look at; none hides nothing.",
     )
-    window: int = knob(4, hot=True, low=1, help="Keys a query sees under `window`, self included.")
+    window: int = knob(
+        4,
+        hot=True,
+        low=1,
+        high=2**16,
+        help="Keys a query sees under `window`, self included.",
+    )
     pad_mask: bool = knob(True, hot=True, help="Hide keys that are only padding.")
     residual: bool = knob(True, hot=True, help="Add each sub-layer's output to its input.")
     norm: str = knob("post", choices=NORMS, help="LayerNorm after the addition, before, or none.")
@@ -150,19 +158,24 @@ class ModelConfig(Knobs):
 class TrainConfig(Knobs):
     """How a model learns: optimiser, schedule and the tricks that keep it stable."""
 
-    steps: int = knob(300, hot=True, low=1, help="Optimiser steps in the whole run.")
-    batch_size: int = knob(32, hot=True, low=1, help="Examples in one step.")
-    lr: float = knob(1e-3, hot=True, low=0.0, help="Peak learning rate.")
+    steps: int = knob(300, hot=True, low=1, high=10**6, help="Optimiser steps in the whole run.")
+    batch_size: int = knob(32, hot=True, low=1, high=2**20, help="Examples in one step.")
+    lr: float = knob(1e-3, hot=True, low=0.0, high=1e6, help="Peak learning rate.")
     optimizer: str = knob("adamw", choices=OPTIMIZERS, help="How a gradient becomes a step.")
-    weight_decay: float = knob(0.01, hot=True, low=0.0, help="Pull of the weights towards zero.")
+    weight_decay: float = knob(
+        0.01, hot=True, low=0.0, high=1e6, help="Pull of the weights towards zero."
+    )
     schedule: str = knob(
         "constant", hot=True, choices=SCHEDULES, help="How the learning rate moves over the steps."
     )
-    warmup: int = knob(0, hot=True, low=0, help="Steps over which the learning rate rises.")
+    warmup: int = knob(
+        0, hot=True, low=0, high=10**6, help="Steps over which the learning rate rises."
+    )
     clip: float | None = knob(
         1.0,
         hot=True,
         low=0.0,
+        high=1e9,
         words={None: "off"},
         help="Largest allowed gradient norm; off is no clipping.",
     )

@@ -10,6 +10,8 @@ from dataclasses import Field, asdict, field, fields, replace
 from types import UnionType
 from typing import Any, TypeVar, get_args
 
+MOST_QUOTED = 40  # characters of what somebody typed that a message repeats
+
 
 def knob(
     default: Any,
@@ -38,26 +40,40 @@ def check_knobs(config: Any) -> None:
     """
     for item in fields(config):
         if item.metadata:
-            _check(item, getattr(config, item.name))
+            check_value(item, getattr(config, item.name))
 
 
-def _check(item: Field, value: Any) -> None:
-    about = item.metadata
-    kinds = kinds_of(item)
+def check_value(item: Field, value: Any) -> None:
+    """Refuse, by name, a value that a field made with `knob` does not allow.
+
+    Raises:
+        ValueError: the message names the field, the value and the rule.
+    """
+    about, kinds = item.metadata, kinds_of(item)
     if value is None and type(None) in kinds:
         return
-    legal = {float: (int, float)}.get(kinds[0], (kinds[0],))
+    legal, said = {float: (int, float)}.get(kinds[0], (kinds[0],)), f"{item.name}={quoted(value)}"
     # bool is a subclass of int: True heads is a slip, not a number.
     if not isinstance(value, legal) or (isinstance(value, bool) and bool not in kinds):
-        raise ValueError(f"{item.name}={value!r}: expected {kinds[0].__name__}")
+        raise ValueError(f"{said}: expected {kinds[0].__name__}")
     if about["choices"] is not None and value not in about["choices"]:
-        raise ValueError(f"{item.name}={value!r}: choose one of {', '.join(about['choices'])}")
+        raise ValueError(f"{said}: choose one of {', '.join(about['choices'])}")
     if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{item.name}={value}: must be a finite number")
+        raise ValueError(f"{said}: must be a finite number")
     if about["low"] is not None and value < about["low"]:
-        raise ValueError(f"{item.name}={value}: must be at least {about['low']}")
+        raise ValueError(f"{said}: must be at least {about['low']}")
     if about["high"] is not None and value > about["high"]:
-        raise ValueError(f"{item.name}={value}: must be at most {about['high']}")
+        raise ValueError(f"{said}: must be at most {about['high']}")
+
+
+def quoted(value: Any) -> str:
+    """A value as Python writes it; of a long one the beginning."""
+    return cut(repr(value))
+
+
+def cut(text: str) -> str:
+    """What somebody typed, as a message repeats it: its beginning where it is long."""
+    return text if len(text) <= MOST_QUOTED else f"{text[:MOST_QUOTED]}…"
 
 
 def kinds_of(item: Field) -> tuple[type, ...]:
@@ -140,7 +156,7 @@ class Knobs:
         """
         known = [item.name for item in fields(cls)]
         if unknown := sorted(set(values) - set(known)):
-            raise ValueError(f"unknown field {', '.join(unknown)}: {cls.__name__} has {known}")
+            raise ValueError(f"unknown field {cut(', '.join(unknown))}: {cls.__name__} has {known}")
         return cls(**values)
 
     @classmethod
@@ -164,7 +180,7 @@ def turned(configs: Sequence[Config], values: Mapping[str, Any]) -> list[Config]
     hot = [name for config in configs for name in config.hot()]
     if cold := sorted(set(values) - set(hot)):
         raise ValueError(
-            f"{', '.join(cold)} cannot change while a run goes on; only {', '.join(hot)} can"
+            f"{cut(', '.join(cold))} cannot change while a run goes on; only {', '.join(hot)} can"
         )
     return [
         replace(config, **{name: v for name, v in values.items() if name in config.hot()})

@@ -6,6 +6,7 @@ held_out are not needed to understand the model.
 
 from typing import Any
 
+from core.knobs import quoted
 from core.tasks.add import Add
 from core.tasks.base import VALIDATION_SIZE, Batch, Chance, Prompt, Task
 from core.tasks.recall import Recall
@@ -25,8 +26,8 @@ def task_from_dict(values: dict[str, Any], text: str | None = None) -> Task:
         ValueError: an unknown task (the legal ones are listed), knob or value.
     """
     name = values.get("task")
-    if name not in TASKS:
-        raise ValueError(f"task={name!r}: choose one of {', '.join(TASKS)}")
+    if not isinstance(name, str) or name not in TASKS:
+        raise ValueError(f"task={quoted(name)}: choose one of {', '.join(TASKS)}")
     return TASKS[name].from_dict(values, text)
 
 

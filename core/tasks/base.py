@@ -14,11 +14,10 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from core.knobs import check_knobs
+from core.knobs import check_knobs, cut, quoted
 from core.tokens import IGNORED, PAD
 
 VALIDATION_SIZE = 256
-MOST_QUOTED = 40  # characters of what somebody typed that a message repeats
 _VALIDATION_SEED = 20_170_612  # any fixed number: validation is the same for every run
 
 _VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "<pad>": "·"}
@@ -161,10 +160,10 @@ class Task(ABC):
         """
         knobs = dict(values)
         if (name := knobs.pop("task", cls.name)) != cls.name:
-            raise ValueError(f"task={name!r}: expected {cls.name!r}")
+            raise ValueError(f"task={quoted(name)}: expected {cls.name!r}")
         known = list(cls.__dataclass_fields__)
         if unknown := sorted(set(knobs) - set(known)):
-            raise ValueError(f"unknown knob {', '.join(unknown)}: task {cls.name} has {known}")
+            raise ValueError(f"unknown knob {cut(', '.join(unknown))}: task {cls.name} has {known}")
         return cls(**knobs)
 
     def _known_characters(self) -> str:
@@ -172,11 +171,6 @@ class Task(ABC):
 
     def _uniform(self) -> float:
         return math.log(self.vocab_size)
-
-
-def cut(text: str) -> str:
-    """What somebody typed, as a message repeats it: its beginning where it is long."""
-    return text if len(text) <= MOST_QUOTED else f"{text[:MOST_QUOTED]}…"
 
 
 def fixed_generator() -> torch.Generator:

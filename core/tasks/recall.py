@@ -13,8 +13,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from core.knobs import knob
-from core.tasks.base import cut
+from core.knobs import cut, knob
 from core.tasks.question import SEPARATOR, SYMBOLS, QuestionTask
 from core.tokens import IGNORED
 

@@ -34,6 +34,7 @@ ORDER = (
     ("tasks.grammar", "Its sentences, and how probable they are"),
     ("tasks.held_out", "What training never sees"),
     ("checkpoint", "Save and resume"),
+    ("checkpoint_file", "What is checked before a file is believed"),
     ("device", "CPU or GPU"),
     ("__main__", "Training without the app"),
 )

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from core.device import Device, choose_device
+from core.knobs import cut, quoted
 from playground.runs.limits import check_limits
 from playground.runs.spec import (
     KNOBS,
@@ -206,9 +207,9 @@ def parse(part: str) -> Changes:
     for item in part.split(","):
         name, equals, text = (word.strip() for word in item.partition("="))
         if not equals or not name or not text:
-            raise ValueError(f"{item.strip()!r}: expected field=value")
+            raise ValueError(f"{quoted(item.strip())}: expected field=value")
         if name not in KNOBS:
-            raise ValueError(f"{name}: {unknown(name)}")
+            raise ValueError(f"{cut(name)}: {unknown(name)}")
         if name in changes:
             raise ValueError(f"{name} is given twice")
         changes[name] = read_value(name, text)

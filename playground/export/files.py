@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from core.knobs import cut, quoted
 from core.tasks.sources import decode_upload
 from core.train import Change
 from playground.runs.spec import DECISIVE, PARTS, Spec, check_fields, within
@@ -73,7 +74,7 @@ def config_from_json(
     with within("the file"):
         check_fields(values, SECTIONS, REQUIRED)
     if values["format"] != FORMAT:
-        raise ValueError(f"format={values['format']!r}: this version reads format {FORMAT}")
+        raise ValueError(f"format={quoted(values['format'])}: this version reads format {FORMAT}")
     spec = Spec.from_dict({name: values[name] for name in PARTS if name in values}, own_text)
     with within("changes"):
         return spec, _changes(values.get("changes", []), spec)
@@ -101,7 +102,7 @@ def _parsed(text: str | bytes) -> dict[str, Any]:
 def _no_field_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     names = [name for name, _ in pairs]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ValueError(f"field {', '.join(twice)} is given more than once")
+        raise ValueError(f"field {cut(', '.join(twice))} is given more than once")
     return dict(pairs)
 
 
@@ -110,7 +111,7 @@ def _changes(items: list[Any], spec: Spec) -> tuple[Change, ...]:
     for item in items:
         check_fields(item, CHANGE, CHANGE)
         if item["step"] < 0:
-            raise ValueError(f"step={item['step']!r}: expected a whole number, at least 0")
+            raise ValueError(f"step={quoted(item['step'])}: expected a whole number, at least 0")
     changes = tuple(Change(**item) for item in items)
     for one, after in pairwise(changes):
         if after.step < one.step:

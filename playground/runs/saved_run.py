@@ -90,23 +90,32 @@ def load(data: bytes, device: Device | None = None, text: str | None = None) -> 
 def _curves(added: dict[str, Any], done: int) -> tuple[np.ndarray, np.ndarray]:
     """[done, 3] and [evaluations, 3]; NaN where the file does not know."""
     if "curve" not in added:
-        return np.full((done, len(CURVE)), np.nan), np.empty((0, len(VALIDATION)))
+        return np.full((done, len(CURVE)), np.float32("nan")), np.empty((0, len(VALIDATION)))
     curve = _columns("curve", added["curve"], CURVE)
     validation = _columns("validation", added["validation"], VALIDATION)
     if len(curve) != done:
         raise ValueError(f"{ADDED}: its curve has {len(curve)} steps, the checkpoint {done}")
-    return curve, validation[np.isfinite(validation).all(axis=1)]
+    validation = validation[~np.isnan(validation).any(axis=1)]
+    steps, _, accuracy = validation.T
+    if (steps > done).any() or (steps % 1).any() or (np.diff(steps) < 0).any():
+        raise ValueError(f"{ADDED}: validation is not at steps from 0 to {done}, one after another")
+    if (accuracy > 1).any():
+        raise ValueError(f"{ADDED}: validation has an accuracy above 1")
+    return curve, validation
 
 
 def _columns(where: str, rows: dict[str, list[float]], names: Sequence[str]) -> np.ndarray:
     try:
-        table = np.array([rows[name] for name in names], dtype=np.float32)
+        with np.errstate(over="ignore"):
+            table = np.array([rows[name] for name in names], dtype=np.float32)
     except (ValueError, OverflowError) as error:
         raise ValueError(f"{ADDED}: {where} is not a table of numbers: {error}") from error
     if table.ndim != 2:
         raise ValueError(
             f"{ADDED}: {where} is not a table of numbers: it has {table.ndim} dimensions"
         )
+    if (table < 0).any() or np.isinf(table).any():
+        raise ValueError(f"{ADDED}: {where} holds a number below 0 or beyond all bounds")
     return table.T
 
 

@@ -7,7 +7,7 @@ from dataclasses import Field, dataclass, fields, replace
 from typing import Any
 
 from core.config import ModelConfig, TrainConfig
-from core.knobs import as_text, difference, from_text, knob, turned
+from core.knobs import as_text, cut, difference, from_text, knob, quoted, turned
 from core.tasks import TASKS, Task, task_from_dict
 from core.tasks.sequences import SequenceTask
 from core.train import Change
@@ -16,6 +16,7 @@ from core.train import Change
 PARTS = {"task": dict, "model": dict, "training": dict, "probe": str | None, "label": str}
 DECISIVE = ("task", "model", "training")
 Changes = tuple[tuple[str, Any], ...]  # (knob, value)
+MAX_CHARACTERS = 10_000  # of an example or a label in a file
 
 
 # --- every knob by its name -----------------------------------------------------------------
@@ -51,7 +52,7 @@ def read_value(name: str, text: str) -> Any:
     Raises:
         ValueError: names the knob, the text and what it may be.
     """
-    with within(f"{name}={text!r}"):
+    with within(f"{name}={quoted(text)}"):
         return from_text(KNOBS[name], text)
 
 
@@ -95,10 +96,10 @@ class Spec:
         model, training, of_task = {}, {}, {}
         for name, value in changes:
             if name not in KNOBS and name != "text":
-                raise ValueError(f"{name}: {unknown(name)}")
+                raise ValueError(f"{cut(name)}: {unknown(name)}")
             part = model if name in MODEL_KNOBS else training if name in TRAINING_KNOBS else of_task
             if name in part:
-                raise ValueError(f"{name} is given twice: {part[name]} and {value}")
+                raise ValueError(f"{name} is given twice: {quoted(part[name])} and {quoted(value)}")
             part[name] = value
         task = _changed_task(self.task, of_task)
         if task is not self.task or "architecture" in model:
@@ -186,6 +187,9 @@ class Spec:
         with within("training"):
             training = TrainConfig.from_dict(values["training"])
         probe, label = values.get("probe"), values.get("label", "")
+        for name, typed in (("probe", probe or ""), ("label", label)):
+            if (size := len(typed)) > MAX_CHARACTERS:
+                raise ValueError(f"{name} has {size:,} characters, at most {MAX_CHARACTERS:,} fit")
         with within("probe"):
             task.probe(model.architecture, probe)
         return cls(model, task, training, probe, label)
@@ -204,7 +208,7 @@ def _changed_task(old: Task, values: dict[str, Any]) -> Task:
         return old
     values = dict(values)
     if (name := values.pop("task", old.name)) not in TASKS:
-        raise ValueError(f"task={name!r}: choose one of {', '.join(TASKS)}")
+        raise ValueError(f"task={quoted(name)}: choose one of {', '.join(TASKS)}")
     new = TASKS[name]
     known = [item.name for item in fields(new)]
     if not_there := [knob for knob in values if knob not in known]:
@@ -295,14 +299,15 @@ def check_fields(values: Any, known: Mapping[str, Any], required: Iterable[str])
         ValueError: names the field.
     """
     if not isinstance(values, dict):
-        raise ValueError(f"{values!r}: expected {EXPECTED[dict]}")
+        raise ValueError(f"{quoted(values)}: expected {EXPECTED[dict]}")
     if extra := sorted(values.keys() - known.keys()):
-        raise ValueError(f"unknown field {', '.join(extra)}; there is {', '.join(known)}")
+        raise ValueError(f"unknown field {cut(', '.join(extra))}; there is {', '.join(known)}")
     if missing := [name for name in required if name not in values]:
         raise ValueError(f"field {', '.join(missing)} is missing")
     for name, value in values.items():
-        if not isinstance(value, known[name]):
-            raise ValueError(f"{name}={value!r}: expected {EXPECTED[known[name]]}")
+        slip = known[name] is int and isinstance(value, bool)
+        if slip or not isinstance(value, known[name]):
+            raise ValueError(f"{name}={quoted(value)}: expected {EXPECTED[known[name]]}")
 
 
 @contextmanager
@@ -317,7 +322,7 @@ def within(part: str) -> Iterator[None]:
 def _read_task(values: dict[str, Any], text: str | None) -> Task:
     for name in ("task", "text_sha256"):
         if not isinstance(values.get(name, ""), str):
-            raise ValueError(f"{name}={values[name]!r}: expected a string")
+            raise ValueError(f"{name}={quoted(values[name])}: expected a string")
     if "text" in values:
         raise ValueError("unknown field text: a file holds text_sha256 instead of the text")
     if values.get("source") == "own" and "text_sha256" not in values:

@@ -151,8 +151,10 @@ class Columns:
 
     def extend(self, rows: np.ndarray) -> None:
         """Append [count, width] at once."""
-        for row in rows:
-            self.append(*row)
+        self._rows = np.concatenate(
+            [self._rows[: self.count], rows, self._rows[self.count :]], dtype=np.float32
+        )
+        self.count += len(rows)
 
     def columns(self) -> np.ndarray:
         """[width, count], read-only."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import streamlit as st
 
-from core.tasks.base import cut
+from core.knobs import cut
 
 MOST_BUTTONS = 6  # choices that usually fit into a row of buttons; more make a slider
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import streamlit as st
 
-from core.knobs import as_text, from_text
-from core.tasks.base import cut
+from core.knobs import as_text, cut, from_text
 from playground.runs.spec import KNOBS, MODEL_KNOBS, TASK_KNOBS, TRAINING_KNOBS
 from playground.ui.knob import Knob, note
 from playground.ui.page_list import IDEAS

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from core.tasks.base import cut
+from core.knobs import cut
 from core.tasks.sources import MAX_TEXT_BYTES, clean, decode_upload
 
 LIMITS = f"UTF-8, or UTF-16 with a byte order mark; at most {MAX_TEXT_BYTES / 1e6:g} MB."

@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from core import checkpoint
+from core import checkpoint, checkpoint_file
 from core.checkpoint import Snapshot, from_bytes, restore, snapshot, to_bytes
 from core.config import ModelConfig, TrainConfig
 from core.device import choose_device
@@ -52,7 +54,7 @@ def saved() -> Snapshot:
 
 GO_ON = """
 import json, sys, torch
-from core import checkpoint
+from core import checkpoint, checkpoint_file
 from core.device import choose_device
 torch.set_num_threads(1)
 torch.manual_seed(987)
@@ -264,8 +266,29 @@ def test_a_damaged_file_is_refused_or_harmless(saved):
 
 def test_a_zip_that_claims_to_be_huge_is_refused_before_it_is_unpacked(monkeypatch, saved):
     data = to_bytes(saved)
-    monkeypatch.setattr(checkpoint, "MAX_BYTES", 1000)
-    assert "more than 1000 bytes" in refused(data)
+    monkeypatch.setattr(checkpoint_file, "MAX_BYTES", 1000)
+    assert "bytes, at most 1,000 are taken" in refused(data)
+    monkeypatch.setattr(checkpoint_file, "MAX_RUN_BYTES", 100)
+    assert "run.json has" in refused(data)
+
+
+def test_a_zip_bomb_is_refused_before_it_is_unpacked(saved, monkeypatch):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("tensors.safetensors", safetensors.torch.save(saved.tensors))
+        archive.writestr("run.json", " " * 10_000_000)
+    assert len(buffer.getvalue()) < 100_000
+    monkeypatch.setattr(zipfile.ZipFile, "read", None)
+    assert "run.json is compressed" in refused(buffer.getvalue())
+
+
+def test_a_member_that_is_there_twice_is_refused(saved):
+    buffer = io.BytesIO()
+    with pytest.warns(UserWarning, match="Duplicate name"), zipfile.ZipFile(buffer, "w") as archive:
+        for run in ({}, saved.run):
+            archive.writestr("run.json", json.dumps(run))
+        archive.writestr("tensors.safetensors", safetensors.torch.save(saved.tensors))
+    assert "run.json is in it more than once" in refused(buffer.getvalue())
 
 
 @pytest.mark.parametrize("value", [None, 7, "x", [], {}, [[1]], {"x": "y"}, -1, 1e300])
@@ -336,9 +359,101 @@ def test_tensors_that_do_not_fit_are_refused_by_name(saved):
 
 
 def test_a_configuration_far_larger_than_the_file_is_refused_before_it_is_built(saved):
-    for sizes in ({"n_layers": 10**9}, {"d_model": 2**20}, {"vocab_size": 10**12}):
-        run = saved.run | {"model": saved.run["model"] | sizes}
+    most = {"n_layers": 2**10, "d_model": 2**16, "vocab_size": 2**20}
+    for name, size in most.items():
+        run = saved.run | {"model": saved.run["model"] | {name: size}}
         assert "weights" in refused(to_bytes(saved._replace(run=run)))
+        run["model"][name] = 10**12
+        said = refused(to_bytes(saved._replace(run=run)))
+        assert f"{name}=1000000000000: must be at most {size}" in said
+
+
+# Each is one field that a file may say wrongly: what it says, and a word of the refusal.
+WRONG = [
+    ({"step": 10**6 + 1}, "step=1000001"),
+    ({"step": 10**12}, "step=1000000000000"),
+    ({"step": -1}, "step=-1"),
+    ({"step": True}, "step=True"),
+    ({"step": 3.0}, "step=3.0"),
+    ({"changes": [[1, "lr", 'a" if __import__("os").abort() else "']]}, "lr='a"),
+    ({"changes": [[1, "lr", float("nan")]]}, "lr=nan"),
+    ({"changes": [[1, "lr", 1e300]]}, "lr=1e+300"),
+    ({"changes": [[1, 'x"', 1]]}, "cannot change"),
+    ({"changes": [[1, "d_model", 8]]}, "cannot change"),
+    ({"changes": [[1, ["lr"], 8]]}, "field=['lr']"),
+    ({"changes": [["1", "lr", 0.1]]}, "step='1'"),
+    ({"changes": [[4, "lr", 0.1]]}, "step=4: must be from 0 to 3"),
+    ({"changes": [[2, "lr", 0.1], [1, "lr", 0.2]]}, "step=1: must be from 2 to 3"),
+    ({"changes": [[1, "lr"]]}, "expected [step, field, value]"),
+    ({"changes": [[1, "lr", 0.1]] * 10_001}, "10,001"),
+    ({"scaler": {"scale": 0}}, "expected _growth_tracker"),
+    ({"scaler": dict.fromkeys(checkpoint_file.SCALER, 1e300)}, "1e+300"),
+    ({"scaler": dict.fromkeys(checkpoint_file.SCALER, "1")}, "'1'"),
+    ({"scaler": dict.fromkeys(checkpoint_file.SCALER, 0)}, "=0: expected a number from 1e-30"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "said"), WRONG, ids=[str(said) for _, said in WRONG])
+def test_every_field_is_checked_before_anything_is_built(saved, wrong, said, monkeypatch):
+    monkeypatch.setattr(checkpoint, "Trainer", None)
+    assert said in refused(to_bytes(saved._replace(run=saved.run | wrong)))
+
+
+NASTY = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.sampled_from([-1, 0, 1, 10**6 + 1, 10**30, -(10**30), 0.5, 1e300, -1e-300]),
+    st.sampled_from([float("nan"), float("inf"), -float("inf")]),
+    st.sampled_from(["", "x" * 5000, "\0", "‮", '"; import os', "lr", "none", "1"]),
+    st.sampled_from([[], {}, [[]], {"": None}, [[1, "lr", 0.1]], {"task": "reverse"}]),
+    st.text(max_size=5),
+)
+
+
+def places(values: object, at: tuple = ()) -> list[tuple]:
+    """The way to every value in a tree of lists and dicts."""
+    found = [at] if at else []
+    pairs = values.items() if isinstance(values, dict) else enumerate(values)
+    if isinstance(values, dict | list):
+        for key, value in pairs:
+            found += places(value, (*at, key)) if isinstance(value, dict | list) else [(*at, key)]
+    return found
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_a_checkpoint_with_any_field_replaced_loads_or_is_refused_in_words(data):
+    run = copy.deepcopy(VALID.run)
+    *way, last = data.draw(st.sampled_from(places(VALID.run)))
+    part = run
+    for key in way:
+        part = part[key]
+    part[last] = data.draw(NASTY)
+    try:
+        found = restore(from_bytes(to_bytes(VALID._replace(run=run))))
+    except ValueError as error:
+        assert len(str(error)) < 1000
+    else:
+        assert found.step_count <= 10**6
+        found.step()
+
+
+def snapshot_with_changes() -> Snapshot:
+    t = trainer()
+    curve(t, 2)
+    t.change(lr=0.01, scale="none", clip=None)
+    curve(t, 1)
+    return snapshot(t)
+
+
+VALID = snapshot_with_changes()
+
+
+def test_optimiser_state_that_no_optimiser_has_is_refused(saved):
+    for key in ("step", "exp_avg_sq"):
+        name = f"optimizer.unembed.weight.{key}"
+        wrong = saved.tensors | {name: -saved.tensors[name] - 1}
+        assert "holds negative values" in refused(to_bytes(saved._replace(tensors=wrong)))
 
 
 def test_values_that_are_not_finite_are_not_loaded(saved):

@@ -103,6 +103,15 @@ def test_the_core_reads_a_saved_run_as_a_checkpoint():
         ({"began": 3}, "not as the playground writes it"),
         ({"began": {"probe": "hello"}}, "'h'"),
         ({"began": {"probe": 3}}, "probe=3"),
+        ({"began": {"probe": "1" * 10_001}}, "probe has 10,001 characters"),
+        ({"began": {"label": "x" * 10_001}}, "label has 10,001 characters"),
+        ({"curve": {"loss": [1, -1, 1], "lr": [1] * 3, "grad_norm": [1] * 3}}, "below 0"),
+        ({"curve": {"loss": [1, 1e99, 1], "lr": [1] * 3, "grad_norm": [1] * 3}}, "beyond all"),
+        ({"validation": {"step": [4], "loss": [1], "accuracy": [1]}}, "at steps from 0 to 3"),
+        ({"validation": {"step": [1e30], "loss": [1], "accuracy": [1]}}, "at steps from 0 to 3"),
+        ({"validation": {"step": [0.5], "loss": [1], "accuracy": [1]}}, "at steps from 0 to 3"),
+        ({"validation": {"step": [2, 1], "loss": [1] * 2, "accuracy": [1] * 2}}, "one after"),
+        ({"validation": {"step": [1], "loss": [1], "accuracy": [2]}}, "an accuracy above 1"),
     ],
 )
 def test_what_the_playground_adds_is_checked(added, said):
@@ -110,6 +119,15 @@ def test_what_the_playground_adds_is_checked(added, said):
     data = saved_run.save(trainer, record, spec_for())
     with pytest.raises(ValueError, match=said):
         saved_run.load(edited(data, **added))
+
+
+def test_a_long_run_without_its_curve_takes_as_long_as_its_file():
+    """A step count of a few characters must not cost minutes."""
+    trainer, _ = trained(spec_for(), 1)
+    saved = checkpoint.snapshot(trainer)
+    found = saved_run.load(checkpoint.to_bytes(saved._replace(run=saved.run | {"step": 10**6})))
+    assert len(found.record) == found.trainer.step_count == 10**6
+    assert len(found.record._steps.columns()[0]) == 10**6
 
 
 def test_changes_that_do_not_lead_to_the_present_knobs_are_refused():
@@ -284,9 +302,11 @@ def test_numbers_between_those_offered_are_taken_from_a_link_too():
     [
         ({"n_heads": 3}, "n_heads=3"),
         ({"scale": "wide"}, "scale='wide'"),
-        ({"lr": 1e9}, "lr=1e09: no knob says this"),
+        ({"lr": 1e5}, "lr=100000: no knob says this"),
+        ({"lr": 1e9}, "lr=1000000000.0: must be at most"),
+        ({"steps": 10**30}, "must be at most 1000000"),
         ({"precision": "fp8"}, "fp8"),
-        ({"batch_size": 10**9}, "the limit here is"),
+        ({"batch_size": 10**6}, "the limit here is"),
     ],
 )
 def test_a_bad_configuration_is_named_and_nothing_changes(change, said):

@@ -12,11 +12,11 @@ from torch import Tensor
 
 from core.attention import SCALES, attention
 from core.config import ModelConfig
+from core.knobs import cut
 from core.masks import Bias
 from core.measure import read_mask
 from core.model import build_model
 from core.tasks import Recall
-from core.tasks.base import cut
 from core.trace import Recorder
 
 FEWEST_WORDS, MOST_WORDS, LONGEST_WORD = 2, 12, 14  # words, words, characters

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from core.config import ModelConfig
+from core.knobs import cut
 from core.model import build_model
 from core.tasks import TASKS
-from core.tasks.base import Batch, cut
+from core.tasks.base import Batch
 from core.trace import Recorder
 from core.train import Trainer, cross_entropy
 from playground.ideas.shared_measures import stream
