@@ -332,6 +332,7 @@ def test_core_modules_have_a_test_file(path):
     parts = path.relative_to(ROOT / "core").with_suffix("").parts
     tested_by = {
         "__main__": "command_line",
+        "checkpoint_file": "checkpoint",
         "knobs": "config",
         "tokens": "tasks",
         "report": "train",
