@@ -8,11 +8,17 @@ import pytest
 import torch
 
 from core.attention import SCALES
+from core.init import INITS
+from core.train import Trainer
+from helpers import fine, opened
+from playground.experiments.scenarios import load
 from playground.figures.style import alt_text
 from playground.ideas.scaling.figures import BINS, MOST_BARS, scale_sweep, score_picture
 from playground.ideas.scaling.measure import (
-    MAX_WIDTH,
-    queries_and_keys,
+    SHUT,
+    TOKENS,
+    WIDEST,
+    base,
     scores,
     softmax_gradient,
     sweep,
@@ -34,12 +40,14 @@ def test_even_weights_let_most_through_and_a_single_one_nothing():
     assert softmax_gradient(one).item() == 0
 
 
-@pytest.mark.parametrize("d_head", [1, 4, 64, 1024])
-def test_without_scaling_the_spread_is_the_root_of_the_width(d_head):
-    found = scores(d_head, 1, "none", "xavier", 16)
-    assert found.theory == pytest.approx(math.sqrt(d_head))
-    assert found.spread == pytest.approx(found.theory, rel=0.15)
-    assert found.spread == found.unscaled
+@pytest.mark.parametrize("init", INITS)
+@pytest.mark.parametrize("d_head", [64, 256])
+def test_without_scaling_the_spread_is_what_theory_says_of_this_model(d_head, init):
+    found = [scores(d_head, 1, "none", init, 20, seed) for seed in range(4)]
+    assert np.mean([x.spread for x in found]) == pytest.approx(found[0].theory, rel=0.15)
+    if init == "xavier":
+        assert found[0].theory == pytest.approx(math.sqrt(d_head))
+    assert all(x.spread == x.unscaled for x in found)
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -51,36 +59,69 @@ def test_every_scale_divides_the_same_scores_by_its_own_number(scale):
     assert found.unscaled == scores(16, 4, "none", "xavier", 8).unscaled
 
 
-def test_the_numbers_are_those_of_the_formula_spelled_out_in_numpy():
-    q, k = (t.double().numpy() for t in queries_and_keys(8, 2, "torch", 5))
-    scaled = q @ k.transpose(0, 1, 3, 2) / math.sqrt(8)
-    weights = np.exp(scaled) / np.exp(scaled).sum(-1, keepdims=True)
-    found = scores(8, 2, "sqrt_d_head", "torch", 5)
-    assert found.spread == pytest.approx(scaled.std(), rel=1e-5)
-    assert found.largest == pytest.approx(weights.max(-1).mean(), rel=1e-5)
-    entropy = -(weights * np.log(weights)).sum(-1).mean() / math.log(5)
-    assert found.entropy == pytest.approx(entropy, rel=1e-5)
-    # The row that is shown is one of them, and no other is closer to the mean.
-    rows = weights.reshape(-1, 5)
+def test_what_is_shown_is_the_untrained_model_that_the_page_trains():
+    """The same attention, seen by the trainer of the run, in numpy and query by query."""
+    spec = base(8, 2, "sqrt_d_head", "torch", 6)
+    trainer = Trainer(spec.model, spec.task, spec.training)
+    seen = trainer.look(*spec.task.validation("decoder", TOKENS // 6).inputs)
+    scaled, weights = (
+        seen[f"blocks.0.attention.{name}"].double().numpy() for name in ("scaled", "weights")
+    )
+    batch, heads, length, _ = weights.shape
+    assert length == 6
+    visible, largest, entropy, gradient, uniform = [], [], [], [], []
+    for b, h, query in np.ndindex(batch, heads, length):
+        visible += scaled[b, h, query, : query + 1].tolist()
+        row = weights[b, h, query, : query + 1]
+        if query:
+            largest.append(row.max())
+            entropy.append(-(row * np.log(row)).sum() / math.log(query + 1))
+            gradient.append(np.linalg.norm(np.diag(row) - np.outer(row, row)))
+            uniform.append(1 / (query + 1))
+    found = scores(8, 2, "sqrt_d_head", "torch", 6)
+    assert found.values == pytest.approx(np.array(visible), abs=1e-5)
+    assert found.spread == pytest.approx(np.std(visible), rel=1e-5)
+    assert found.largest == pytest.approx(np.mean(largest), rel=1e-5)
+    assert found.entropy == pytest.approx(np.mean(entropy), rel=1e-5)
+    assert found.uniform == pytest.approx(np.mean(uniform), rel=1e-5)
+    assert found.shut == pytest.approx(np.mean(np.array(gradient) < SHUT))
+    # The query that is shown sees all keys, and no other such is closer to their mean.
+    rows = weights[:, :, -1].reshape(-1, length)
     away = np.abs(rows.max(-1) - rows.max(-1).mean())
     assert found.weights == pytest.approx(np.sort(rows[away.argmin()])[::-1], rel=1e-3)
 
 
-def test_where_the_claim_holds_and_where_it_does_not():
-    """A wide head dies undivided under xavier; GPT-2's small numbers leave the same head alone."""
-    with_, without = (scores(128, 1, s, "xavier", 16) for s in ("sqrt_d_head", "none"))
-    assert without.largest > 0.8 > 0.4 > with_.largest
-    assert without.gradient < 0.6 * with_.gradient
-    assert without.entropy < 0.2 < with_.entropy
-    small = scores(128, 1, "none", "gpt2", 16)
-    assert small.spread < 1 and small.largest < 0.25
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_where_the_reason_is_and_where_it_is_not(seed):
+    """A wide head is shut undivided under xavier; GPT-2's small numbers leave it open."""
+    with_, without = (scores(128, 1, s, "xavier", 20, seed) for s in ("sqrt_d_head", "none"))
+    assert without.shut > 0.35 and with_.shut < 0.01
+    assert without.largest > 0.7 > 0.4 > with_.largest
+    small = scores(128, 1, "none", "gpt2", 20, seed)
+    assert small.spread < 1 and small.largest < 0.3 and small.shut == 0
+
+
+def test_the_scenario_trains_the_model_that_the_page_shows():
+    first, second = (load()[name] for name in ("scaling-saves", "scaling-idle"))
+    assert first.base == base(128, 1, "sqrt_d_head", "xavier", 20)
+    assert second.base == base(128, 1, "sqrt_d_head", "gpt2", 20)
+    assert [variant.changes for _, variant in first.variants] == [(("scale", "none"),)]
+
+
+def test_the_page_opens_on_that_model_and_trains_it():
+    test = opened("scaling")
+    assert test.session_state.scaling_width == 128 and test.session_state.scaling_length == 20
+    fine(test.button(key="play").click().run())
+    setup = test.session_state.idea_runs["scaling"].setup
+    fine(test.button(key="reset").click().run())
+    assert setup.specs == load()["scaling-saves"].setup.specs
 
 
 def test_a_sweep_covers_every_scale_up_to_the_widest_model():
     found = sweep(4, "gpt2", 4)
     assert list(found) == list(SCALES)
-    assert widths(1) == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
-    assert max(widths(4)) * 4 == MAX_WIDTH
+    assert widths(1) == [8, 16, 32, 64, 128, 256] and widths(8) == [1, 2, 4, 8, 16, 32]
+    assert max(widths(4)) * 4 == WIDEST
     assert all(len(row) == len(widths(4)) for row in found.values())
 
 

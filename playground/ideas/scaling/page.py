@@ -1,16 +1,16 @@
 """√d_k: the spread of the scores, measured and in theory, and what it means for training."""
 
+from statistics import fmean
+
 import streamlit as st
 
 from core.attention import SCALES, attention_spelled_out
-from core.config import ModelConfig, TrainConfig
 from core.init import INITS
-from core.tasks import TASKS
 from playground.experiments.variants import make_setup
 from playground.ideas import common
 from playground.ideas.scaling import measure
 from playground.ideas.scaling.figures import scale_sweep, score_picture
-from playground.runs.spec import Spec
+from playground.runs.spec import counted
 from playground.ui.components import live_plot
 from playground.ui.knob import Knob
 
@@ -19,9 +19,9 @@ PANELS = {
     "spread": "spread",
     "entropy": "entropy",
     "largest": "largest weight",
-    "gradient": "gradient",
+    "shut": "queries shut",
 }
-SATURATED = 0.8  # a largest weight, on average
+SATURATED = 0.2  # a share of the queries that hardly any gradient passes
 FLAT = 0.97  # an entropy of the weights, as a share of its maximum
 
 HEADS = Knob(
@@ -34,8 +34,8 @@ HEADS = Knob(
 WIDTH = Knob(
     "scaling_width",
     "d_k: width of a head",
-    measure.widths(1),
-    64,
+    measure.WIDTHS,
+    128,
     "How many products each score is the sum of.",
 )
 SCALE = Knob(
@@ -51,53 +51,60 @@ INIT = Knob(
     "Initialisation",
     tuple(INITS),
     "xavier",
-    "How large W_q and W_k are at first. The claim about √d_k holds for xavier.",
+    "How large W_q and W_k are at first. The claim about √d_k needs xavier.",
 )
-LENGTH = Knob(
+KEYS = Knob(
     "scaling_length",
     "Keys",
-    (2, 4, 8, 16, 32, 64, 128),
-    16,
-    "How many keys each query chooses from.",
+    (4, 8, 16, 20, 32, 64, 128),
+    20,
+    "How many keys the last query chooses from: twice the symbols to reverse.",
 )
 
 
-def what_softmax_does(found: measure.Scores, usual: measure.Scores, uniform: float) -> str:
+def what_softmax_does(found: measure.Scores, usual: measure.Scores) -> str:
     """What the picture says, in one sentence; `usual` is the same under √d_k."""
     measured = (
         f"The {'scores' if found.scale == 1 else 'scaled scores'} have a spread of "
         f"{found.spread:.2f}: the softmax"
     )
-    if found.largest > SATURATED:
+    weight = (
+        f"The largest weight is {found.largest:.2f} on average, where uniform attention gives "
+        f"{found.uniform:.2f}."
+    )
+    if found.shut >= SATURATED:
         return (
-            f"{measured} is saturated. On average one key gets {found.largest:.0%} of the weight; "
-            f"the gradient through it is {found.gradient:.2f}; divided by √d_k it "
-            f"would be {usual.gradient:.2f}."
+            f"{measured} is saturated. {weight} {hardly_any(found)}; divided by √d_k it would be "
+            f"{usual.shut:.0%}."
         )
     flat = found.entropy > FLAT
     return (
         f"{measured} {'hardly tells the keys apart' if flat else 'chooses, and can still learn'}. "
-        f"The largest weight is {found.largest:.2f} on average, where uniform attention "
-        f"gives {uniform:.2f}."
+        f"{weight}"
     )
 
 
-def does_the_claim_hold(init: str, d_head: int, length: int, n_heads: int) -> str:
-    """Whether the famous claim holds for this choice, measured."""
-    without = measure.scores(d_head, n_heads, "none", init, length)
-    if without.largest > SATURATED:
+def hardly_any(found: measure.Scores) -> str:
+    """How much of the softmax is shut. A mean would hide it: the open rows make up for the rest."""
+    return f"Hardly any gradient passes through it for {found.shut:.0%} of the queries"
+
+
+def does_the_claim_hold(without: measure.Scores, init: str, d_head: int) -> str:
+    """Whether the reason behind the famous claim is there for this choice, measured undivided."""
+    if without.shut >= SATURATED:
         return (
-            f"**The claim holds here.** Undivided, the spread is {without.unscaled:.1f} and the "
-            "softmax is saturated from the first step."
+            "**The reason behind the claim is there.** Undivided, the spread is "
+            f"{without.unscaled:.1f}. {hardly_any(without)}, from the first step. Whether that is "
+            "the end of the model, the training below shows."
         )
     reason = (
-        f", not √{d_head} = {d_head**0.5:.1f}: under the `{init}` initialisation q and k are "
-        "smaller than unit variance."
-        if init != "xavier"
+        f", not √{d_head} = {d_head**0.5:.1f}: under the `{init}` initialisation queries and keys "
+        "are smaller than unit variance."
+        if without.theory < 0.9 * d_head**0.5
         else ": a head this narrow adds too few products."
     )
     return (
-        "**The claim does not hold here.** Even undivided, the spread is only "
+        "**The reason behind the claim is missing here.** Even undivided, the spread is only "
         f"{without.unscaled:.2g}{reason}"
     )
 
@@ -113,10 +120,12 @@ with common.row():
     n_heads = HEADS.draw(width=210)
 with common.row():
     d_head = WIDTH.draw(measure.widths(n_heads))
-    length = LENGTH.draw()
+    keys = KEYS.draw()
 
-found, usual = (measure.scores(d_head, n_heads, s, init, length) for s in (scale, "sqrt_d_head"))
-common.say(what_softmax_does(found, usual, 1 / length))
+found, usual, without = (
+    measure.scores(d_head, n_heads, s, init, keys) for s in (scale, "sqrt_d_head", "none")
+)
+common.say(what_softmax_does(found, usual))
 live_plot(
     score_picture(found.values, found.weights, found.spread, found.theory, size=common.tall(330)),
     key="scaling_picture",
@@ -127,12 +136,20 @@ common.formula(
     rf"\sqrt{{d_k}} = {d_head**0.5:.2f},\quad \text{{measured spread of }} q\cdot k = "
     rf"{found.unscaled:.2f},\quad \times\,{found.scale:.3g} = {found.spread:.2f}",
 )
-st.markdown(does_the_claim_hold(init, d_head, length, n_heads))
+st.markdown(does_the_claim_hold(without, init, d_head))
+st.caption(
+    f"The first attention of an untrained model, on rows that training never draws: d_model "
+    f"{d_head * n_heads}, {counted(n_heads, 'head')}, pre-norm, learned positions. It is "
+    "the model that is trained below."
+)
 
 st.subheader("Every scale at every width", anchor=False)
-swept = measure.sweep(n_heads, init, length)
+swept = measure.sweep(n_heads, init, keys)
 lines = {
-    panel: {s: [getattr(x, panel) for x in row] for s, row in swept.items()} for panel in PANELS
+    panel: {
+        s: [fmean(getattr(x, panel) for x in models) for models in row] for s, row in swept.items()
+    }
+    for panel in PANELS
 }
 figure = scale_sweep(
     measure.widths(n_heads),
@@ -147,24 +164,23 @@ figure = scale_sweep(
 live_plot(figure, key="scaling_sweep")
 st.caption(
     ("With one head √d_model is √d_k: their lines coincide. " if n_heads == 1 else "")
-    + "Spread of the scaled scores; the other three are means over all queries. The entropy of the "
-    "weights is a share of its maximum: 1 is uniform attention. The gradient is the length of the "
-    "softmax's Jacobian: 0 when one key has all the weight."
+    + f"Each point is the mean of {measure.SEEDS} untrained models. Spread of the scaled scores; "
+    "the largest weight is a mean over all queries, and so is the entropy of the weights, as a "
+    "share of its maximum: 1 is uniform attention. Queries shut: the share of them for which the "
+    f"length of the softmax's Jacobian is below {measure.SHUT:g}; it is 0 when one key has all "
+    "the weight."
 )
 common.source(attention_spelled_out)
 
-task = TASKS["reverse"]()
-base = Spec(
-    ModelConfig.for_task(task, d_model=128, n_heads=1, init=init, norm="pre", position="learned"),
-    task,
-    TrainConfig(),
-)
+divided = measure.base(d_head, n_heads, "sqrt_d_head", init, keys)
+other = "none" if scale == "sqrt_d_head" else scale
 common.training(
     "scaling",
-    f"The same model at d_k = 128 (one head, `{init}`, pre-norm), with and without dividing. Which "
-    "one learns to reverse ten symbols? Then choose "
-    f"{'`xavier`' if init == 'gpt2' else '`gpt2`'} above, and train again.",
-    make_setup(base, [(("scale", "none"),)]),
-    ["divided by √d_k", "not divided"],
+    f"The model of the picture (`{init}`), divided by √d_k and "
+    f"{'not divided' if other == 'none' else f'by {NAMES[other]}'}. Which one learns to reverse "
+    f"{divided.task.length} symbols? Then choose {'`xavier`' if init == 'gpt2' else '`gpt2`'} "
+    "above, and train again.",
+    make_setup(divided, [(("scale", other),)]),
+    ["divided by √d_k", "not divided" if other == "none" else f"divided by {NAMES[other]}"],
 )
 common.prev_next("scaling")
