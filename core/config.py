@@ -18,13 +18,16 @@ from core.knobs import Knobs, check_knobs, knob
 ARCHITECTURES = ("decoder", "encoder", "encoder-decoder")
 SCALES = ("sqrt_d_head", "none", "d_head", "sqrt_d_model")
 POSITIONS = ("sinusoidal", "learned", "none", "rotary", "alibi")
-MASKS = ("causal", "none", "window")
+MASKS = ("auto", "causal", "none", "window")
 NORMS = ("post", "pre", "none")
 ACTIVATIONS = ("relu", "gelu")
 INITS = ("xavier", "gpt2", "torch")
 OPTIMIZERS = ("adamw", "sgd")
 SCHEDULES = ("constant", "cosine")
 PRECISIONS = ("fp32", "bf16", "fp16")
+
+# What mask="auto" is: who writes the next token must not see it, who labels what is there may.
+USUAL_MASK = {"decoder": "causal", "encoder": "none", "encoder-decoder": "causal"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +52,7 @@ class ModelConfig(Knobs):
     architecture: str = knob(
         "decoder",
         choices=ARCHITECTURES,
-        help="Which blocks are stacked; the mask decides what they may see.",
+        help="Which blocks are stacked, and so what is asked of each position.",
     )
     scale: str = knob(
         "sqrt_d_head",
@@ -62,10 +65,11 @@ class ModelConfig(Knobs):
         "sinusoidal", choices=POSITIONS, help="How the model learns where a token stands."
     )
     mask: str = knob(
-        "causal",
+        "auto",
         hot=True,
         choices=MASKS,
-        help="Which keys a query may look at; none hides nothing.",
+        help="Which keys a query may look at; none hides nothing. Auto is causal, except in an "
+        "encoder, which reads both ways.",
     )
     window: int = knob(
         4,
@@ -126,6 +130,11 @@ class ModelConfig(Knobs):
     def d_head(self) -> int:
         """Columns per head, the paper's d_k; d_v is the same here."""
         return self.d_model // self.n_heads
+
+    @property
+    def mask_rule(self) -> str:
+        """The mask in force: `mask`, or the usual one of the architecture."""
+        return USUAL_MASK[self.architecture] if self.mask == "auto" else self.mask
 
     @property
     def d_hidden(self) -> int:

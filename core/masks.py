@@ -12,14 +12,20 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from core.config import ModelConfig
+
 Rule = Callable[[Tensor, Tensor], Tensor]
 
 
 def allowed_keys(
     may_see: Rule, n_query: int, n_key: int, device: torch.device
 ) -> Bool[Tensor, "query key"]:
-    """A rule as a table, one row per query: True where it may see the key."""
-    query = torch.arange(n_query, device=device)[:, None]  # [query, 1]
+    """A rule as a table, one row per query: True where it may see the key.
+
+    The queries are the last of the keys: fewer of them ask again only for what is new. (Where
+    queries and keys are two sequences, the rule must be `everything`.)
+    """
+    query = torch.arange(n_key - n_query, n_key, device=device)[:, None]  # [query, 1]
     key = torch.arange(n_key, device=device)[None, :]  # [1, key]
     return may_see(query, key)
 
@@ -47,12 +53,30 @@ def sliding_window(width: int) -> Rule:
     return within
 
 
-# The switch `mask`: name -> (window width -> rule).
+# The switch `mask`: name -> (window width -> rule). "auto" is one of them, by architecture
+# (`ModelConfig.mask_rule`).
 MASKS: dict[str, Callable[[int], Rule]] = {
     "causal": lambda window: causal,
     "none": lambda window: everything,
     "window": sliding_window,
 }
+
+
+def reachable(config: ModelConfig, length: int) -> Bool[Tensor, "query key"]:
+    """Whose token can reach a position through all layers: it reads what another has read.
+
+    Each layer of a window of 4 reaches three positions further back. What cannot reach a position
+    it can only guess, however long it learns.
+    """
+    rule = MASKS[config.mask_rule](config.window)
+    once = allowed_keys(rule, length, length, torch.device("cpu")).float()
+    reach = once
+    for _ in range(config.n_layers - 1):
+        further = ((reach @ once) > 0).float()
+        if torch.equal(further, reach):
+            break
+        reach = further
+    return reach > 0
 
 
 def hide_padding(

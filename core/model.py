@@ -1,8 +1,9 @@
 """The transformer: embed, pass through the blocks, read off the logits.
 
 A decoder-only and an encoder-only model are the same stack of blocks: the task gives them other
-targets, and the mask is yours to choose (`mask="none"` lets either see both ways). An
-encoder-decoder is two stacks, the second of which also reads the first one's output.
+targets, and the mask decides what each position sees (usually what came before it in a decoder,
+everything in an encoder). An encoder-decoder is two stacks, the second of which also reads the
+first one's output.
 """
 
 import torch
@@ -58,7 +59,7 @@ class Transformer(nn.Module):
         super().__init__()
         position = POSITIONS[config.position](config)
         self.max_len = config.max_len
-        self.may_see = MASKS[config.mask](config.window)
+        self.may_see = MASKS[config.mask_rule](config.window)
         self.pad_mask = config.pad_mask  # off shows the damage that padding does
         self.embed = Embedding(config, position)
         self.blocks = nn.ModuleList(block(config, position) for _ in range(config.n_layers))
@@ -126,7 +127,7 @@ class EncoderDecoder(Transformer):
 
 
 # The switch `architecture`. "encoder" is the same model as "decoder": its task asks for a label at
-# each position, and it sees both ways only under mask="none".
+# each position, and unless a mask is chosen it sees both ways.
 ARCHITECTURES: dict[str, type[Transformer]] = {
     "decoder": Transformer,
     "encoder": Transformer,

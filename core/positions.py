@@ -125,7 +125,8 @@ class ALiBi(Position):
         self.register_buffer("slopes", slopes[:, None, None], persistent=False)
 
     def bias(self, n_query: int, n_key: int) -> Float[Tensor, "1 heads query key"]:
-        query = torch.arange(n_query, device=self.slopes.device)[:, None]
+        # The queries are the last of the keys, as for the mask.
+        query = torch.arange(n_key - n_query, n_key, device=self.slopes.device)[:, None]
         key = torch.arange(n_key, device=self.slopes.device)[None, :]
         return (-self.slopes * (query - key).abs())[None]
 

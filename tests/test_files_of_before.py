@@ -32,6 +32,7 @@ def held(spec: Spec) -> dict:
     """What a spec holds, as `expected.json` has it."""
     parts = {"model": spec.model, "training": spec.training, "task": spec.task}
     found = {name: part.to_dict() for name, part in parts.items()}
+    found["model"]["mask"] = spec.model.mask_rule  # there was no "auto" then
     return json.loads(json.dumps(found | {"probe": spec.probe, "label": spec.label}))
 
 

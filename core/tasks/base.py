@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from core.config import ModelConfig
 from core.knobs import check_knobs, cut, quoted
 from core.tokens import IGNORED, PAD
 
@@ -105,11 +106,15 @@ class Task(ABC):
 
     @abstractmethod
     def chance(self, architecture: str) -> Chance:
-        """The two losses of a model that does not look."""
+        """The two losses of a model that does not look, so no mask matters."""
 
     @abstractmethod
-    def floor(self, architecture: str) -> float | None:
-        """The loss that no model can beat on the validation set; None if nobody knows it."""
+    def floor(self, model: ModelConfig) -> float | None:
+        """The loss that no such model can beat on the validation set; None if nobody knows it.
+
+        It follows from what architecture, mask and layers let each position read: the mean of
+        -ln p(right answer | what can reach its position).
+        """
 
     def check_architecture(self, architecture: str) -> None:
         """Refuse, by name, an architecture that this task has no form for.

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from core.config import ModelConfig
+from core.masks import reachable
 from core.tasks.base import VALIDATION_SIZE, Batch, Chance, Prompt, Task, fixed_generator
 from core.tasks.held_out import SHARE, HeldOut
 from core.tokens import IGNORED, PAD
@@ -53,6 +55,23 @@ class QuestionTask(Task):
     def blind(self) -> float:
         """Exact loss of the best guess per position that ignores the question (all questions,
         before some are held out), in nats per scored token."""
+
+    def surprise(
+        self,
+        architecture: str,
+        questions: Int[Tensor, "batch question"],
+        known: Bool[Tensor, "answer question"],
+    ) -> Float[Tensor, "#batch answer"] | None:
+        """Exact -ln p of each token of the answer, where only part of the question is known.
+
+        Args:
+            known: for each token of the answer, which tokens of the question can reach it. A
+                decoder may also read the answer so far. Never all of them.
+
+        Returns:
+            None where nobody has worked it out.
+        """
+        return None
 
     @property
     def start(self) -> int:
@@ -133,10 +152,20 @@ class QuestionTask(Task):
         self.check_architecture(architecture)
         return Chance(self._uniform(), self.blind())
 
-    def floor(self, architecture: str) -> float | None:
-        """0: the question decides the answer."""
-        self.check_architecture(architecture)
-        return 0.0
+    def floor(self, model: ModelConfig) -> float | None:
+        """0 where the whole question can be read, for it decides the answer."""
+        self.check_architecture(model.architecture)
+        questions = self._questions(VALIDATION_SIZE, fixed_generator(), held_out=True)
+        # In every form the question stands first, and the last positions are scored.
+        reach = reachable(model, self.max_len(model.architecture))
+        known = reach[-self.answer_len :, : questions.shape[1]]
+        if model.architecture == "encoder-decoder" or known.all():
+            return 0.0
+        surprise = self.surprise(model.architecture, questions, known)
+        if surprise is None:
+            return None
+        asked = self.solve(questions) != PAD
+        return float((surprise * asked).sum() / asked.sum())
 
     def is_held_out(self, questions: Int[Tensor, "batch question"]) -> Bool[Tensor, " batch"]:
         """Which questions belong to validation."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from core.knobs import cut, knob
@@ -95,6 +95,23 @@ class Recall(QuestionTask):
                 f"{self.example('decoder')}"
             )
         return torch.tensor([ids])
+
+    def surprise(
+        self,
+        architecture: str,
+        questions: Int[Tensor, "batch question"],
+        known: Bool[Tensor, "1 question"],
+    ) -> Float[Tensor, "batch 1"]:
+        """A letter that is not among the known ones belongs to any of the other pairs."""
+        letters, values = questions[:, :-2:2], questions[:, 1:-2:2]  # each [batch, pairs]
+        letter_known, value_known = known[:, :-2:2], known[:, 1:-2:2]
+        asked = letters == questions[:, -1:]
+        found = (asked & letter_known).any(1, keepdim=True)
+        candidates = torch.where(found, asked, ~letter_known)
+        right = (values == self.solve(questions)).double()
+        right = torch.where(value_known, right, 1 / self.symbols)
+        share = (right * candidates).sum(1, keepdim=True) / candidates.sum(1, keepdim=True)
+        return -share.log()
 
     def blind(self) -> float:
         return math.log(self.symbols)

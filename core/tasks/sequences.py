@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from core.knobs import cut, knob
@@ -58,6 +58,10 @@ class SequenceTask(QuestionTask):
     def blind(self) -> float:
         return math.log(self.symbols)
 
+    def _unless(self, known: Bool[Tensor, " answer"]) -> Float[Tensor, "1 answer"]:
+        """Nothing where the answer's own symbol is known; otherwise it may be any symbol."""
+        return (~known).double()[None] * math.log(self.symbols)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Copy(SequenceTask):
@@ -69,6 +73,14 @@ class Copy(SequenceTask):
 
     def solve(self, questions: Int[Tensor, "batch length"]) -> Int[Tensor, "batch length"]:
         return questions
+
+    def surprise(
+        self,
+        architecture: str,
+        questions: Int[Tensor, "batch length"],
+        known: Bool[Tensor, "length length"],
+    ) -> Float[Tensor, "1 length"]:
+        return self._unless(known.diagonal())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +97,15 @@ class Reverse(SequenceTask):
         lengths = (questions != PAD).sum(1, keepdim=True)
         places = lengths - 1 - torch.arange(self.length)
         return questions.gather(1, places.clamp(min=0)).masked_fill(places < 0, PAD)
+
+    def surprise(
+        self,
+        architecture: str,
+        questions: Int[Tensor, "batch length"],
+        known: Bool[Tensor, "length length"],
+    ) -> Float[Tensor, "1 length"] | None:
+        """With `vary` the length, if hidden, would have to be guessed as well."""
+        return None if self.vary else self._unless(known.flip(1).diagonal())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,22 +127,43 @@ class Sort(SequenceTask):
         loss = asked = 0.0
         for place in range(self.length):
             reaching = [n for n in lengths if n > place]
-            spread = [
-                sum(_order_statistic(self.symbols, n, place, symbol) for n in reaching)
-                / len(reaching)
-                for symbol in range(self.symbols)
-            ]
-            loss += len(reaching) * entropy(spread)
+            # The symbol at this place is at most s where more than `place` are at most s.
+            at_most = sum(self._enough[n, :, place + 1] for n in reaching) / len(reaching)
+            loss += len(reaching) * entropy(at_most.diff().tolist())
             asked += len(reaching)
         return loss / asked
 
+    def surprise(
+        self,
+        architecture: str,
+        questions: Int[Tensor, "batch length"],
+        known: Bool[Tensor, "length length"],
+    ) -> Float[Tensor, "batch length"] | None:
+        """The hidden symbols are uniform; how many of them are small decides who stands where.
 
-def _order_statistic(symbols: int, n: int, place: int, symbol: int) -> float:
-    """Probability that `symbol` stands at `place` (from 0) once n random symbols are sorted."""
-    return _at_most(symbols, n, place, symbol) - _at_most(symbols, n, place, symbol - 1)
+        A decoder also reads the answer so far, which tells more, and `vary` hides how many
+        symbols there are.
+        """
+        if architecture == "decoder" or self.vary:
+            return None
+        answers = self.solve(questions)
+        hidden = self.length - known.sum(1)  # [answer]
 
+        def at_most(symbols: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length"]:
+            small = (questions[:, None, :] <= symbols[..., None]) & known  # [batch, answer, key]
+            missing = torch.arange(1, self.length + 1) - small.sum(2)
+            return self._enough[hidden, symbols, missing.clamp(min=0)]
 
-def _at_most(symbols: int, n: int, place: int, symbol: int) -> float:
-    """Probability that more than `place` of n random symbols are at most `symbol`."""
-    p = (symbol + 1) / symbols
-    return sum(math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(place + 1, n + 1))
+        return -(at_most(answers) - at_most(answers - 1)).log()
+
+    @cached_property
+    def _enough(self) -> Float[Tensor, "n symbol count"]:
+        """Probability that of n random symbols at least `count` are among the first `symbol`."""
+        p = torch.arange(self.symbols + 1, dtype=torch.float64)[:, None] / self.symbols
+        exactly = torch.zeros(self.symbols + 1, self.length + 2, dtype=torch.float64)
+        exactly[:, 0] = 1
+        tables = []
+        for _ in range(self.length + 1):
+            tables.append(exactly.flip(1).cumsum(1).flip(1))
+            exactly = exactly * (1 - p) + exactly.roll(1, 1) * p
+        return torch.stack(tables)

@@ -172,8 +172,8 @@ class Scenario:
     @cached_property
     def references(self) -> dict[str, dict[str, tuple[float, ...]]]:
         """Chance and floor of the base's task, as if they were runs."""
-        task, architecture = self.base.task, self.base.model.architecture
-        losses = {"chance": task.chance(architecture).blind, "floor": task.floor(architecture)}
+        chance = self.base.task.chance(self.base.model.architecture)
+        losses = {"chance": chance.blind, "floor": self.base.floor}
         return {
             name: {"loss": (loss,), "validation": (loss,)}
             for name, loss in losses.items()

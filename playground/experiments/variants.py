@@ -5,6 +5,7 @@ differs from its base.
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -127,7 +128,9 @@ class Contrast:
     @staticmethod
     def _is(base: Spec, option: Changes) -> bool:
         """Whether the base is so already."""
-        return all(base.value(name) == value for name, value in option)
+        with suppress(ValueError):  # an impossible one it is not
+            return not base.changes_to(base.changed(option))
+        return False
 
 
 def _each(name: str, *values: Any) -> tuple[Changes, ...]:
@@ -146,7 +149,7 @@ CONTRASTS: dict[str, Contrast] = {
     "norm": Contrast("LayerNorm after, before, none", _choices("norm")),
     "n_heads": Contrast("Heads 1, 2, 4, 8", _each("n_heads", 1, 2, 4, 8)),
     "d_model": Contrast("Width 16 to 256", _each("d_model", 16, 32, 64, 128, 256)),
-    "mask": Contrast("Causal, no mask, window", _choices("mask")),
+    "mask": Contrast("Causal, no mask, window", _each("mask", "causal", "none", "window")),
     "init": Contrast("All initialisations", _choices("init")),
     "n_layers": Contrast("Blocks 1, 2, 4, 8", _each("n_layers", 1, 2, 4, 8)),
     "lr": Contrast("Learning rates", _each("lr", 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)),

@@ -14,6 +14,7 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from itertools import accumulate, product
 from pathlib import Path
@@ -62,11 +63,14 @@ def script(
     changes = [change for change in changes if change.step < steps]
     spec.replayed(changes)  # what no run can do never becomes code
     turned = {step: _constants(knobs) for step, knobs in changes_by_step(changes).items()}
+    for constants in turned.values():
+        if "MASK" in constants:  # the file has the mask that is in force
+            constants["MASK"] = replace(spec.model, mask=constants["MASK"]).mask_rule
     names = {name for constants in turned.values() for name in constants}
     constants = DEFAULTS | {"TEXT": getattr(spec.task, "text", "")}
     for config in (spec.task, spec.model, spec.training):
         constants |= _constants(config.to_dict())
-    constants |= {"D_FF": spec.model.d_hidden, "STEPS": steps}
+    constants |= {"D_FF": spec.model.d_hidden, "MASK": spec.model.mask_rule, "STEPS": steps}
     constants |= {"DEVICE": device, "THREADS": threads}
     values = {name: [value] for name, value in constants.items()} | {"TURNED": [names]}
     for name, value in (item for later in turned.values() for item in later.items()):

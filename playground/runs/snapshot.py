@@ -180,7 +180,7 @@ def _validation(trainer: Trainer) -> Batch:
     if trainer not in _validations:
         architecture, task = trainer.model_config.architecture, trainer.task
         rows = min(VALIDATION_ROWS, max(1, VALIDATION_TOKENS // task.max_len(architecture)))
-        if task.floor(architecture):  # a floor holds for the whole set only
+        if task.floor(trainer.model_config):  # a floor holds for the whole set only
             rows = VALIDATION_SIZE
         _validations[trainer] = task.validation(architecture, rows)
     return _validations[trainer]

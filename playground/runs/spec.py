@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import Field, dataclass, fields, replace
+from functools import lru_cache
 from typing import Any
 
 from core.config import ModelConfig, TrainConfig
@@ -73,6 +74,11 @@ class Spec:
     def of(cls, task: Task) -> "Spec":
         """Every knob of the model and of the training at its default."""
         return cls(ModelConfig.for_task(task), task, TrainConfig())
+
+    @property
+    def floor(self) -> float | None:
+        """The loss that no run of this task, architecture and mask can beat; None: unknown."""
+        return _floor(self.task, self.model)
 
     def value(self, name: str) -> Any:
         """What a knob says; None where the task has no such knob."""
@@ -145,6 +151,12 @@ class Spec:
         found |= difference(self.model, other.model) | difference(self.training, other.training)
         if getattr(other.task, "source", None) != "own":
             found.pop("text", None)
+        # A mask by its name; the one that `auto` means is no other.
+        masks = replace(other.model, mask=self.model.mask).mask_rule, other.model.mask_rule
+        if "mask" in found:
+            found["mask"] = masks
+        if masks[0] == masks[1]:
+            found.pop("mask", None)
         return {name: pair for name, pair in found.items() if name not in FROM_TASK}
 
     def changes_to(self, other: "Spec") -> Changes:
@@ -193,6 +205,11 @@ class Spec:
         with within("probe"):
             task.probe(model.architecture, probe)
         return cls(model, task, training, probe, label)
+
+
+@lru_cache(maxsize=256)
+def _floor(task: Task, model: ModelConfig) -> float | None:
+    return task.floor(model)
 
 
 def unknown(name: str) -> str:

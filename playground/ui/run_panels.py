@@ -46,13 +46,12 @@ SIGNS = {"info": "●", "good": "✓", "warn": "▲", "bad": "✗"}
 
 def references(spec: Spec) -> dict[str, Any]:
     """The chance losses and the floor of a spec's task, as figures and the diagnosis take them."""
-    chance, floor = _references(spec.task, spec.model.architecture)
-    return {"chance": chance, "floor": floor}
+    return {"chance": _chance(spec.task, spec.model.architecture), "floor": spec.floor}
 
 
 @lru_cache(maxsize=64)
-def _references(task: Task, architecture: str) -> tuple[Chance, float | None]:
-    return task.chance(architecture), task.floor(architecture)
+def _chance(task: Task, architecture: str) -> Chance:
+    return task.chance(architecture)
 
 
 def watch(controller: Controller) -> None:

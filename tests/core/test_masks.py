@@ -3,13 +3,14 @@
 import pytest
 import torch
 
-from core.config import MASKS as NAMES
-from core.config import ModelConfig
-from core.masks import MASKS, allowed_keys, as_bias, everything, hide_padding
+from core.config import ARCHITECTURES, ModelConfig
+from core.config import MASKS as CHOICES
+from core.masks import MASKS, allowed_keys, as_bias, everything, hide_padding, reachable
 from core.model import build_model
 from core.trace import Recorder
 
 CPU = torch.device("cpu")
+NAMES = tuple(MASKS)
 
 
 def may_see(mask: str, window: int, query: int, key: int) -> bool:
@@ -31,7 +32,53 @@ def test_mask_equals_two_loops(mask, window, device):
 
 
 def test_registry_and_legal_names_agree():
-    assert set(MASKS) == set(NAMES)
+    assert set(MASKS) | {"auto"} == set(CHOICES)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("mask", CHOICES)
+def test_auto_is_causal_unless_an_encoder_reads_both_ways(architecture, mask):
+    usual = "none" if architecture == "encoder" else "causal"
+    config = ModelConfig(architecture=architecture, mask=mask)
+    assert config.mask == mask
+    assert config.mask_rule == (usual if mask == "auto" else mask)
+    assert ModelConfig(architecture=architecture).mask == "auto"
+
+
+@pytest.mark.parametrize("mask", NAMES)
+@pytest.mark.parametrize("n_query", [1, 2, 5])
+def test_fewer_queries_are_the_last_of_the_keys(mask, n_query):
+    """A query that asks alone sees what it sees among all the others."""
+    whole = allowed_keys(MASKS[mask](2), 5, 5, CPU)
+    assert torch.equal(allowed_keys(MASKS[mask](2), n_query, 5, CPU), whole[5 - n_query :])
+
+
+@pytest.mark.parametrize("mask", NAMES)
+@pytest.mark.parametrize("n_layers", [1, 2, 3, 9])
+def test_what_reaches_a_position_equals_following_every_path(mask, n_layers):
+    config = ModelConfig(mask=mask, window=3, n_layers=n_layers)
+    found = reachable(config, 8)
+    for query in range(8):
+        read = {query}
+        for _ in range(n_layers):
+            read = {key for at in read for key in range(8) if may_see(mask, 3, at, key)}
+        assert set(found[query].nonzero().flatten().tolist()) == read
+
+
+@pytest.mark.parametrize("mask", NAMES)
+@pytest.mark.parametrize("n_layers", [1, 2, 3])
+def test_what_reaches_a_position_equals_what_moves_the_logits(mask, n_layers, randomise):
+    config = ModelConfig(
+        vocab_size=9, max_len=8, d_model=8, n_heads=2, n_layers=n_layers, mask=mask, window=3
+    )
+    model = randomise(build_model(config)).double()
+    tokens = torch.arange(1, 9)[None]
+    usual, found = model(tokens), reachable(config, 8)
+    for key in range(8):
+        changed = tokens.clone()
+        changed[0, key] = changed[0, key] % 8 + 1
+        moved = (model(changed) - usual).abs().amax(-1)[0] > 1e-12
+        assert torch.equal(moved, found[:, key])
 
 
 def test_window_counts_the_token_itself():

@@ -3,17 +3,21 @@
 import itertools
 import math
 from collections import Counter, defaultdict
+from collections.abc import Iterator
+from functools import cache
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.config import ModelConfig, TrainConfig
 from core.tasks import IGNORED, PAD, TASKS, Task, task_from_dict
 from core.tasks.grammar import START, grammar
 from core.tasks.sequences import SequenceTask
 from core.tasks.sources import MAX_TEXT_BYTES, MAX_VOCAB, Corpus, decode_upload, docs_text
 from core.tasks.text import Text
+from core.train import Trainer
 
 OWN = "the quick brown fox jumps over the lazy dog.\n" * 8
 
@@ -192,9 +196,10 @@ class TestEveryForm:
             assert room <= task.max_len(architecture)
 
     def test_chance_is_ordered(self, task, architecture):
-        chance, floor = task.chance(architecture), task.floor(architecture)
+        chance = task.chance(architecture)
         assert chance.uniform == math.log(task.vocab_size)
         assert 0 < chance.blind < chance.uniform
+        floor = task.floor(ModelConfig.for_task(task, architecture=architecture))
         assert floor is None or 0 <= floor < chance.blind
 
 
@@ -350,6 +355,167 @@ def every_question(task: Task):
         for n in range(shortest, task.length + 1):
             for row in itertools.product("012"[: task.symbols], repeat=n):
                 yield "".join(row), task.symbols**-n
+
+
+# --- the floor ----------------------------------------------------------------------------------
+
+WATCHED = [
+    {"mask": "causal", "n_layers": 1},
+    {"mask": "none", "n_layers": 1},
+    *[
+        {"mask": "window", "window": window, "n_layers": n_layers}
+        for window in (1, 2, 3)
+        for n_layers in (1, 2)
+    ],
+]
+WIDER = [
+    TASKS["reverse"](symbols=2, length=5),
+    TASKS["sort"](symbols=3, length=4),
+    TASKS["recall"](symbols=2, length=3),
+    TASKS["add"](symbols=2, length=2),
+]
+
+
+@cache
+def reached(model: ModelConfig, length: int, position: int) -> list[int]:
+    """The positions that one can have read through all layers, by following every path."""
+
+    def sees(query: int, key: int) -> bool:
+        if model.mask_rule == "none":
+            return True
+        return query - (model.window if model.mask_rule == "window" else length) < key <= query
+
+    found = {position}
+    for _ in range(model.n_layers):
+        found = {key for query in found for key in range(length) if sees(query, key)}
+    return sorted(found)
+
+
+def brute_floor(task: Task, model: ModelConfig) -> float:
+    """Every question, sorted by what a position can have read of it: how sure can it be?"""
+
+    def cases(question: str) -> Iterator[tuple[tuple, str]]:
+        inputs, labels = expected_row(task, model.architecture, question)
+        for place, label in enumerate(labels):
+            if label is not None:
+                read = reached(model, len(labels), place)
+                source = tuple(inputs[0]) if len(inputs) == 2 else ()
+                yield (place, source, tuple(inputs[-1][key] for key in read)), label
+
+    answers, surprise = defaultdict(Counter), []
+    for question, weight in every_question(task):
+        for seen, label in cases(question):
+            answers[seen][label] += weight
+    rows = task.validation(model.architecture)
+    for row in range(len(rows.targets)):
+        question = question_of(task, tuple(ids[row : row + 1] for ids in rows.inputs))
+        for seen, label in cases(question):
+            surprise.append(-math.log(answers[seen][label] / answers[seen].total()))
+    return sum(surprise) / len(surprise)
+
+
+@pytest.mark.parametrize("architecture", ["decoder", "encoder", "encoder-decoder"])
+@pytest.mark.parametrize("task", [*TINY, *WIDER], ids=named)
+def test_floor_equals_brute_force_or_is_unknown(task, architecture):
+    for switches in WATCHED:
+        model = ModelConfig.for_task(task, architecture=architecture, **switches)
+        floor, brute = task.floor(model), brute_floor(task, model)
+        if floor is not None:
+            assert floor == pytest.approx(brute, abs=1e-12), switches
+        else:  # only where part of the question is hidden
+            assert (
+                task.name == "add"
+                or task.vary
+                or (task.name, architecture)
+                == (
+                    "sort",
+                    "decoder",
+                )
+            )
+            assert switches["mask"] != "none"
+
+
+@pytest.mark.parametrize(
+    ("name", "architecture", "switches", "share"),
+    [
+        ("reverse", "encoder", {}, 0),  # both ways by default
+        ("reverse", "encoder", {"mask": "causal"}, 1 / 2),
+        ("reverse", "decoder", {}, 0),
+        ("reverse", "decoder", {"mask": "window", "window": 4}, 7 / 10),
+        ("reverse", "decoder", {"mask": "window", "window": 11}, 0),
+        ("copy", "encoder", {"mask": "causal"}, 0),
+        ("copy", "decoder", {"mask": "window", "window": 4}, 1),
+        ("copy", "encoder-decoder", {"mask": "window", "window": 1}, 0),
+    ],
+)
+def test_floor_of_ten_symbols(name, architecture, switches, share):
+    task = TASKS[name]()
+    model = ModelConfig.for_task(task, architecture=architecture, **switches)
+    assert task.floor(model) == pytest.approx(share * math.log(10), abs=1e-12)
+
+
+@pytest.mark.parametrize("symbols", [4, 36])
+def test_floor_of_sorting_what_is_partly_hidden_matches_sampling(symbols):
+    """The exact posterior of the k-th smallest symbol, against many ways to go on."""
+    task = TASKS["sort"](symbols=symbols, length=6)
+    model = ModelConfig.for_task(task, architecture="encoder", mask="causal")
+    rows = task.validation("encoder")
+    surprise = []
+    for question, answer in zip(rows.inputs[0], rows.targets, strict=True):
+        for k in range(6):
+            many = question.repeat(2000, 1)
+            many[:, k + 1 :] = torch.randint(1, symbols + 1, (2000, 5 - k), generator=generator(k))
+            share = (many.sort(1).values[:, k] == answer[k]).double().mean()
+            surprise.append(-float(share.clamp(min=1 / 4000).log()))
+    assert task.floor(model) == pytest.approx(sum(surprise) / len(surprise), rel=0.02)
+
+
+def test_floor_of_the_grammar_knows_what_each_position_reads():
+    task = Text(source="grammar", length=8)
+    windows = task.validation("decoder").inputs[0]
+    exact = grammar().surprise(torch.cat((windows, task.validation("decoder").targets[:, -1:]), 1))
+
+    def floor(**switches):
+        return task.floor(ModelConfig.for_task(task, **switches))
+
+    assert floor() == floor(mask="causal") == pytest.approx(float(exact.mean()))
+    assert floor(mask="window", window=8, n_layers=1) == floor()  # a window over all of it
+    assert floor(mask="window", window=3, n_layers=1) is None
+    # Without a mask only the last answer is not among the inputs.
+    assert floor(mask="none") == pytest.approx(float(exact[:, -1].sum() / exact.numel()))
+
+
+# Those whose floor is above 0: a loss is never below that.
+LEARNERS = [
+    ("reverse", "encoder", "causal"),
+    ("reverse", "encoder", "window"),
+    ("sort", "encoder", "causal"),
+    ("sort", "encoder", "window"),
+    ("reverse", "decoder", "window"),
+    ("copy", "decoder", "window"),
+    ("recall", "decoder", "window"),
+    ("text", "decoder", "causal"),
+    ("text", "decoder", "none"),
+    ("text", "encoder-decoder", "causal"),
+]
+
+
+@pytest.mark.parametrize(("name", "architecture", "mask"), LEARNERS)
+def test_a_trained_model_ends_above_the_floor_and_near_it(name, architecture, mask):
+    knobs = {"source": "grammar", "length": 8} if name == "text" else {"symbols": 4, "length": 6}
+    task = TASKS[name](**knobs)
+    config = ModelConfig.for_task(
+        task, architecture=architecture, mask=mask, window=2, d_model=32, n_layers=1
+    )
+    trainer = Trainer(config, task, TrainConfig(steps=150, lr=3e-3))
+    for _ in trainer:
+        pass
+    floor, loss = task.floor(config), trainer.evaluate().loss
+    # The mean of the validation set is a little above or below that of all questions.
+    noise = 3 / math.sqrt(int((task.validation(architecture).targets != IGNORED).sum()))
+    assert 0 < floor < loss + noise
+    if name != "text":  # 150 steps are not enough for that
+        assert loss < 1.25 * floor
 
 
 @pytest.mark.parametrize("task", EXAMPLES[:10], ids=named)
@@ -672,8 +838,9 @@ def test_floor_is_the_mean_surprise_of_the_validation_set(sentences):
         if architecture == "decoder":
             whole = torch.cat((batch.inputs[0], batch.targets[:, -1:]), dim=1)
         surprise = language.surprise(whole)[:, -batch.targets.shape[1] :]
-        assert task.floor(architecture) == pytest.approx(float(surprise.mean()))
-    assert Text().floor("decoder") is None
+        model = ModelConfig.for_task(task, architecture=architecture)
+        assert task.floor(model) == pytest.approx(float(surprise.mean()))
+    assert Text().floor(ModelConfig.for_task(Text())) is None
 
 
 def test_the_stream_has_the_entropy_of_the_grammar():
