@@ -119,8 +119,8 @@ def _progress(view: View, frame: Frame, chance: Chance, floor: float | None) -> 
     if floor is not None and floor > 0 and frame.loss < AT_FLOOR * floor:
         return Diagnosis(
             "good",
-            f"At the floor: {frame.loss:.3f} nats on the validation text, and no model can go "
-            f"below {floor:.3f} there.",
+            f"At the floor: {frame.loss:.3f} nats on the validation set, and no model "
+            f"that reads no more can go below {floor:.3f} there.",
         )
     if frame.accuracy >= SOLVED:
         return Diagnosis(

@@ -60,7 +60,7 @@ GLOSSARY = {
         "What guessing costs: uniformly over the vocabulary, or as well as possible without "
         "reading the input."
     ),
-    "floor": "The loss that no model can beat, because the rest is truly random.",
+    "floor": "The loss that no model can beat: the rest is random, or hidden by the mask.",
     "gradient norm": "The length of the gradient: how strongly the loss pulls at the weights.",
     "warmup": "Raising the learning rate over the first steps, while the gradients are still wild.",
     "clipping": "Shortening a gradient that is longer than a limit.",
