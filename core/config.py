@@ -71,13 +71,7 @@ class ModelConfig(Knobs):
         help="Which keys a query may look at; none hides nothing. Auto is causal, except in an "
         "encoder, which reads both ways.",
     )
-    window: int = knob(
-        4,
-        hot=True,
-        low=1,
-        high=2**16,
-        help="Keys a query sees under `window`, self included.",
-    )
+    window: int = knob(4, hot=True, low=1, high=2**16, help="Keys in a `window`, self included.")
     pad_mask: bool = knob(True, hot=True, help="Hide keys that are only padding.")
     residual: bool = knob(True, hot=True, help="Add each sub-layer's output to its input.")
     norm: str = knob("post", choices=NORMS, help="LayerNorm after the addition, before, or none.")
