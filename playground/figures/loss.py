@@ -73,6 +73,7 @@ def loss_chart(
     *,
     chance: tuple[float, float] | None = None,
     floor: float | None = None,
+    shown: int | None = None,
     log: bool = False,
     show_lr: bool = False,
     total_steps: int | None = None,
@@ -86,6 +87,7 @@ def loss_chart(
         curves: the live run and its ghosts, in drawing order.
         chance: loss of a uniform guess, and of the best guess that ignores the input.
         floor: loss that no model can beat, where the task knows it.
+        shown: a step to point at.
         log: logarithmic loss axis.
         show_lr: the learning rate of the runs that are no ghosts, on a second axis.
         total_steps: right end of the step axis, so that the curve is seen to advance.
@@ -125,6 +127,7 @@ def loss_chart(
             for s, c in earlier
         ),
         *(panels.upright(step, size.thin, colour=style.TEXT) for step, _ in marks),
+        *(panels.upright(step, size.line) for step in [shown] if step is not None),
     ]
     layout["annotations"] += [
         panels.step_label(size),

@@ -19,10 +19,10 @@ from core.train import Diverged, Trainer
 from playground.runs.limits import check_limits, estimated_memory, failure_in_words
 from playground.runs.saved_run import SavedRun, save
 from playground.runs.scheduler import Schedule, State
-from playground.runs.snapshot import Level, take_frame
+from playground.runs.snapshot import Level, evaluation_cost, take_frame
 from playground.runs.spec import Spec
 from playground.runs.view import Record, Status, View
-from playground.runs.watch import Watch
+from playground.runs.watch import Watch, planned
 
 log = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
@@ -144,7 +144,8 @@ class Run:
         return self._outcome is not None and not self.requests and not self._freed
 
     def view(self) -> View:
-        """The run as it is now."""
+        """The run as it is now, for a page: while it is looked at, it takes live pictures."""
+        self._watch.seen()
         with self._lock:
             now = {
                 "status": self._status(),
@@ -204,8 +205,7 @@ class Run:
             self._step()
             if self._outcome is not None:
                 return
-            if (level := self._watch.due(n_active=len(self._schedule.active))) is not None:
-                self._look(level, self._watch.charged)
+            self._watch_step()
             if self.requests or time.perf_counter() >= end:
                 return
 
@@ -219,18 +219,38 @@ class Run:
             self._look(Level.GENERATION)
             self._finish(Status.DONE)
 
+    def _watch_step(self) -> None:
+        """Take the frame of this step, if there is to be one."""
+        if (level := self._planned()) is not None:
+            self._look(self._watch.closer(level), self._watch.charged)
+        elif self._watch.live(n_active=len(self._schedule.active)):
+            with self._watch.taking_live():
+                self._look(Level.PROBE)
+
+    def _planned(self) -> Level | None:
+        """How closely the present step is looked at in every run like this one."""
+        trainer, changes = self._trainer, self.record.changes
+        changed = changes[-1].step if changes else None
+        step, steps = trainer.step_count, trainer.config.steps
+        return planned(step, steps, changed, evaluation_cost(trainer))
+
     def _look(
         self,
         level: Level = Level.VALIDATION,
         charged: Callable[[Level], AbstractContextManager] = nullcontext,
     ) -> None:
-        """Show pages a frame, unless the model has nothing finite to show."""
+        """Show pages a frame, unless the model has nothing finite to show.
+
+        It is kept if it belongs to the run: at a planned step, at a change, or at the end.
+        """
         if self._trainer is None:
             return
         last, asked = self.record.last, self._interrupted
         frame = take_frame(self._trainer, self._probe, last, level, asked, charged)
+        ends = frame.step >= self._trainer.config.steps
+        turned = any(change.step == frame.step for change in self.record.changes)
         if frame.finite:
-            self.record.add_frame(frame)
+            self.record.add_frame(frame, kept=ends or turned or self._planned() is not None)
 
     def _interrupted(self) -> bool:
         """Whether somebody waits for the worker."""
@@ -280,6 +300,7 @@ class Run:
 
     def _do_change(self, hot: dict[str, Any]) -> None:
         if self._trainer is not None:
+            self._refresh()  # what the knobs before have led to
             self._trainer.change(**hot)
             self.record.changes = tuple(self._trainer.changes)
             self._look()

@@ -186,6 +186,11 @@ def _validation(trainer: Trainer) -> Batch:
     return _validations[trainer]
 
 
+def evaluation_cost(trainer: Trainer) -> float:
+    """What evaluating costs, in training steps: rows forward only, against a batch both ways."""
+    return len(_validation(trainer).targets) / (3 * trainer.config.batch_size)
+
+
 def _attention(trainer: Trainer, probe: Batch, seen: dict[str, Tensor]) -> dict[str, Attention]:
     config = trainer.model_config
     first, last = (trainer.task.decode(probe.inputs[i][0]) for i in (0, -1))

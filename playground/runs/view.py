@@ -66,7 +66,7 @@ class View:
     )  # where the validation set was evaluated
     val_loss: np.ndarray = field(default_factory=_nothing)
     val_accuracy: np.ndarray = field(default_factory=_nothing)
-    frames: tuple[Frame, ...] = ()
+    frames: tuple[Frame, ...] = ()  # oldest first; all but the last one are there to stay
     changes: tuple[Change, ...] = ()
     began: Spec | None = None  # the spec before the changes; None: not known here
     steps_per_second: float = 0.0  # lately, by the clock on the wall; 0: not known yet
@@ -167,7 +167,8 @@ class Columns:
 class Album:
     """The frames of a run, oldest first, thinned evenly where they would take too much memory.
 
-    Every frame, then every second, every fourth …; the first and the last one always stay.
+    Every frame, then every second, every fourth …; the first and the last one always stay. A live
+    frame comes after them, until the next frame of any kind.
     """
 
     def __init__(self, max_frames: int = MAX_FRAMES, max_bytes: int = MAX_FRAME_BYTES) -> None:
@@ -180,19 +181,23 @@ class Album:
     def last(self) -> Frame | None:
         return self.frames[-1] if self.frames else None
 
-    def add(self, frame: Frame) -> None:
-        """Keep a frame; one of the same step as the last replaces it."""
-        kept = list(zip(self._numbers, self.frames, strict=True))
-        number = self._numbers[-1] + 1 if kept else 0
-        if kept and kept[-1][1].step == frame.step:
-            number = kept.pop()[0]
-        elif kept and kept[-1][0] % self._every:
-            kept.pop()
-        kept.append((number, frame))
-        while len(kept) > 2 and self._too_much(kept):
+    def add(self, frame: Frame, kept: bool = True) -> None:
+        """Add a frame; one of the same step as the last that was kept replaces it."""
+        present = list(zip(self._numbers, self.frames, strict=False))  # without a live one
+        again = bool(present) and present[-1][1].step == frame.step
+        if present and not kept and not again:
+            self.frames = (*self.frames[: len(present)], frame)
+            return
+        number = present[-1][0] + 1 if present else 0
+        if again:
+            number = present.pop()[0]
+        elif present and present[-1][0] % self._every:
+            present.pop()
+        present.append((number, frame))
+        while len(present) > 2 and self._too_much(present):
             self._every *= 2
-            kept = [item for item in kept[:-1] if item[0] % self._every == 0] + kept[-1:]
-        self._numbers, self.frames = zip(*kept, strict=True)
+            present = [item for item in present[:-1] if item[0] % self._every == 0] + present[-1:]
+        self._numbers, self.frames = zip(*present, strict=True)
 
     def _too_much(self, kept: list[tuple[int, Frame]]) -> bool:
         return (
@@ -230,12 +235,16 @@ class Record:
         if len(self._marks) < 2 or now - self._marks[-1][0] > 0.25:
             self._marks.append((now, step.step))
 
-    def add_frame(self, frame: Frame) -> None:
-        """Keep a frame, and its loss if that was measured for it."""
+    def add_frame(self, frame: Frame, kept: bool = True) -> None:
+        """Show a frame, and keep its loss if that was measured for it.
+
+        Args:
+            kept: it stays when the next one comes; else it is live.
+        """
         new, last = (frame.measured_at, frame.loss), self.last
         if frame.measured_at == frame.step and (not last or (last.measured_at, last.loss) != new):
             self._validation.append(frame.step, frame.loss, frame.accuracy)
-        self._album.add(frame)
+        self._album.add(frame, kept)
 
     def saved(self) -> tuple[np.ndarray, np.ndarray]:
         """What `resume` takes."""

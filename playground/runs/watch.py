@@ -1,18 +1,49 @@
-"""How often, and how closely, a run in training is looked at."""
+"""Which steps of a run are looked at, and how closely.
+
+The frames that are kept are those of fixed steps, decided by the run alone: the same run shows the
+same pictures on every machine. In between a picture is taken only for whoever looks, and replaced
+by the next one.
+"""
 
 import math
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from playground.runs.snapshot import Level
 
-FRAME_INTERVAL = 0.5  # seconds between frames, at least
-HEAD_START, FIRST_INTERVAL = 2.0, 0.2  # seconds of training in which frames come faster
+FRAMES = 40  # regular frames of a whole run
+VALIDATIONS = 5, 40  # evaluations of a whole run: at least, at most
+VALIDATION_SHARE = 0.03  # of the run's time, unless that would be too few
+SOON = 8  # steps after a change at which the validation set is evaluated once more
+LIVE_INTERVAL = 0.2  # seconds between two live pictures, at least
+WATCHED = 2.0  # seconds for which a look at the run lets it take live pictures
+
+
+def planned(step: int, steps: int, changed: int | None, cost: float) -> Level | None:
+    """How closely a run is looked at after `step` of its `steps`; None: no frame is kept there.
+
+    At the beginning, and after a change, after 1, 2, 4 … steps, then every fortieth of the run;
+    the validation set at some of these, and soon after a change.
+
+    Args:
+        changed: the step of the last hot change.
+        cost: what an evaluation costs, in training steps.
+    """
+    stride = math.ceil(steps / FRAMES)
+    least, most = VALIDATIONS
+    apart = min(max(cost / VALIDATION_SHARE, steps / most), steps / least)
+    since = step - (changed or 0)
+    if step % (stride * max(1, int(apart / stride))) == 0 or (
+        changed is not None and since == SOON
+    ):
+        return Level.VALIDATION
+    early = 0 < since < stride and since.bit_count() == 1
+    return Level.PROBE if early or step % stride == 0 else None
 
 
 class Budget:
-    """Time for one level of a frame: a share of the time that was trained.
+    """Time for looking: a share of the time that was trained.
 
     Processor time of the looking thread: whoever else keeps the machine busy does not count.
 
@@ -41,20 +72,21 @@ class Budget:
 
 
 class Watch:
-    """Decides how often, and how closely, a run in training is looked at without being asked.
+    """Time for what the clock decides: pictures between the kept ones, and what a model writes.
 
-    Reading the probe is cheap, so the picture moves all the time; evaluating and generating cost
-    as much as some steps, so they come less often. Together they take 4 % of a long run.
+    A live picture is cheap, so a run that is looked at moves all the time; writing costs as much
+    as some steps, so it comes with few of the evaluations.
     """
 
     def __init__(self) -> None:
-        self._budgets = {
-            Level.PROBE: Budget(0.015, cost=0.003, credit=0.05),
-            Level.VALIDATION: Budget(0.0125, cost=0.02, credit=0.03),
-            Level.GENERATION: Budget(0.0125, cost=0.05),
-        }
+        self._live = Budget(0.03, cost=0.003, credit=0.05)
+        self._writing = Budget(0.0125, cost=0.05)
         self._trained = 0.0
-        self._looked = -math.inf  # when
+        self._seen = self._taken = -math.inf  # when a page looked, and when a picture was taken
+
+    def seen(self) -> None:
+        """A page looks at the run."""
+        self._seen = time.perf_counter()
 
     @contextmanager
     def training(self) -> Iterator[None]:
@@ -63,20 +95,26 @@ class Watch:
         yield
         self._trained += time.thread_time() - start
 
-    def due(self, n_active: int = 1) -> Level | None:
-        """The level of a frame to be taken now, while so many runs train.
+    def live(self, n_active: int = 1) -> bool:
+        """Whether to take a live picture now, while so many runs train."""
+        now = time.perf_counter()
+        if now - self._seen > WATCHED or now - self._taken < LIVE_INTERVAL:
+            return False
+        if not self._live.allows(self._trained, n_active):
+            return False
+        self._taken = now
+        return True
 
-        None: it is too early, or all the time has been spent.
-        """
-        interval = FIRST_INTERVAL if self._trained < HEAD_START else FRAME_INTERVAL
-        if time.perf_counter() - self._looked < interval:
-            return None
-        affordable = [b.allows(self._trained, n_active) for b in self._budgets.values()]
-        if not affordable[Level.PROBE]:
-            return None
-        self._looked = time.perf_counter()
-        return Level([*affordable, False].index(False) - 1)
+    def closer(self, level: Level) -> Level:
+        """The level of a planned look: with what the model writes, where there is time for it."""
+        if level is Level.VALIDATION and self._writing.allows(self._trained):
+            return Level.GENERATION
+        return level
+
+    def taking_live(self) -> AbstractContextManager:
+        """Charge a live picture, which is taken inside."""
+        return self._live.charged()
 
     def charged(self, level: Level) -> AbstractContextManager:
-        """Charge what is done inside to the budget of a level; see `take_frame`."""
-        return self._budgets[level].charged()
+        """Charge what is done inside for a level of a planned look; see `take_frame`."""
+        return self._writing.charged() if level is Level.GENERATION else nullcontext()

@@ -37,6 +37,7 @@ IN_WORDS = {
     "weights": "Where each query (row) looks: a softmax, so each row of weights sums to 1.",
 }
 ALL_HEADS = "all heads"
+NEWEST = -1  # the right end of a scrubber: whatever step that is
 HEIGHT, PROJECTED = 430, 500  # pixels of the two main figures
 MOST_PREDICTIONS = 32  # columns in the picture of the predictions
 LOSS_WIDTH, MAPS_WIDTH, HEALTH_WIDTH = 470, 520, 320  # pixels in a window of usual width
@@ -56,48 +57,58 @@ def _chance(task: Task, architecture: str) -> Chance:
 
 def watch(controller: Controller) -> None:
     """Follow a new run, or a new length, wherever the last one was scrubbed to."""
-    total = controller.spec.training.steps
-    watched = (controller.begun, controller.run is None, total)
+    watched = (controller.begun, controller.run is None, controller.spec.training.steps)
     if st.session_state.get("watched") != watched:
-        st.session_state.watched, st.session_state.shown_step = watched, total
+        st.session_state.watched, st.session_state.shown_step = watched, NEWEST
 
 
 def draw(controller: Controller, view: View | None) -> None:
     """Everything that moves. Called again and again while a run is moving."""
-    spec, frames = controller.spec, controller.frames(view)
+    frames = controller.frames(view)
     if view is not None:
         controller.learn_speed(view)
-    diagnosis(spec, view, frames[-1])
-    numbers(controller, view, frames[-1])
+    frame = frame_shown(frames, "shown_step")
+    earlier = frame is not frames[-1]
+    then = view.at(frame.step) if view is not None and earlier else view
+    spec = controller.spec if then is None else then.spec
+    diagnosis(spec, then, frame, earlier)
+    numbers(controller, then, frame, earlier)
     left, right = st.columns([1, 1.12], gap="medium")
     with left:
-        curves(controller, view)
+        curves(controller, view, frame.step if earlier else None)
     with right:
-        frame = maps(spec, frames)
-    scrub(spec, frames, frame)
+        maps(spec, frame)
+    scrub(controller.spec, frames, frame, view is not None and view.status.moving)
     details(controller, view, frames, frame)
 
 
-def diagnosis(spec: Spec, view: View | None, frame: Frame) -> None:
-    """The one sentence that matters most; while the run waits, its position in the queue."""
+def diagnosis(spec: Spec, view: View | None, frame: Frame, earlier: bool = False) -> None:
+    """The one sentence that matters most; while the run waits, its position in the queue.
+
+    Args:
+        view: the run as it was at the frame's step.
+        earlier: the visitor has gone back to it.
+    """
     found = diagnose(spec, view, frame, **references(spec))
     kind, text = found.kind, found.text
+    if earlier:
+        text = f"At step {frame.step}: {text}"
     if view is not None and view.status is Status.QUEUED and view.queue_position:
         kind, text = "info", f"Waiting: number {view.queue_position} in the queue."
     st.html(
-        f'<div data-verdict="{kind}" role="status" '
+        f'<div data-verdict="{kind}" data-step="{frame.step}" role="status" '
         f'style="border-left: 0.4rem solid {COLOURS[kind]}; '
         f'padding: 0.35rem 0.8rem; font-size: 1.1rem; min-height: 3.6rem; line-height: 1.45">'
         f'<b style="color: {COLOURS[kind]}">{SIGNS[kind]}</b> {explain(text)}</div>'
     )
 
 
-def numbers(controller: Controller, view: View | None, frame: Frame) -> None:
-    """Step, losses, accuracy, speed, time left, parameters."""
+def numbers(controller: Controller, view: View | None, frame: Frame, earlier: bool = False) -> None:
+    """Step, losses and accuracy; unless the visitor has gone back, speed and time left."""
     spec = controller.spec
     done = len(view.loss) if view else 0
     recent = view.recent_loss() if view else math.nan
-    running = view is not None and view.steps_per_second
+    running = view is not None and view.steps_per_second and not earlier
     left = (
         view.seconds_left
         if running and view.seconds_left is not None
@@ -107,12 +118,16 @@ def numbers(controller: Controller, view: View | None, frame: Frame) -> None:
         "Step": (f"{done} / {spec.training.steps}", "Optimiser steps done, of all."),
         "Training loss": (
             "–" if math.isnan(recent) else in_nats(recent),
-            f"Nats per scored token, mean of the last {LAST} steps.",
+            f"Nats per scored token: the mean of the last {LAST} steps, or of those since a knob "
+            "was turned.",
         ),
-        "Val. loss": (in_nats(frame.loss), "On examples that training never draws."),
+        "Val. loss": (
+            in_nats(frame.loss),
+            f"On examples that training never draws; measured at step {frame.measured_at}.",
+        ),
         "Accuracy": (
             f"{frame.accuracy:.1%}",
-            "Share of the scored validation tokens that are right.",
+            f"Share of the scored validation tokens that are right, at step {frame.measured_at}.",
         ),
         "Tokens/s": (
             f"{view.tokens_per_second:,.0f}" if running else "–",
@@ -120,7 +135,7 @@ def numbers(controller: Controller, view: View | None, frame: Frame) -> None:
         ),
         "Time left" if done else "Takes about": (
             "–"
-            if left <= 0 or (view is not None and view.status.over)
+            if left <= 0 or earlier or (view is not None and view.status.over)
             else estimate.in_words(left),
             "At the current speed.",
         ),
@@ -143,8 +158,12 @@ def marks(view: View) -> list[tuple[int, str]]:
     ]
 
 
-def curves(controller: Controller, view: View | None) -> None:
-    """The loss chart and its two switches."""
+def curves(controller: Controller, view: View | None, shown: int | None = None) -> None:
+    """The loss chart and its two switches.
+
+    Args:
+        shown: the step to which the visitor has gone back.
+    """
     with st.container(horizontal=True, key="loss_switches", vertical_alignment="center"):
         log = log_switch()
         show_lr = st.toggle(
@@ -170,6 +189,7 @@ def curves(controller: Controller, view: View | None) -> None:
         lines.append(curve("this run", view, 0))
     figure = loss_chart(
         lines,
+        shown=shown,
         log=log,
         show_lr=show_lr,
         total_steps=controller.spec.training.steps,
@@ -214,9 +234,8 @@ def layer_word(name: str) -> str:
     return f"{stack.rstrip('.') or 'block'} {int(index) + 1}" if index.isdigit() else name
 
 
-def maps(spec: Spec, frames: tuple[Frame, ...]) -> Frame:
-    """The attention maps at the chosen step, layer, head and stage; returns the frame shown."""
-    frame = frame_at(frames, st.session_state.get("shown_step"), spec.training.steps)
+def maps(spec: Spec, frame: Frame) -> None:
+    """The attention maps at the chosen layer, head and stage."""
     layers = {layer_title(name): attention for name, attention in frame.attention.items()}
     heads = [ALL_HEADS, *(f"head {head + 1}" for head in range(spec.model.n_heads))]
     with st.container(
@@ -248,7 +267,7 @@ def maps(spec: Spec, frames: tuple[Frame, ...]) -> Frame:
     shared = {"stage": stage, "hidden": hidden, "size": tall(HEIGHT, PROJECTED)}
     if not np.isfinite(values).all():
         st.warning("The attention is no longer finite: scrub back to see it as it was before.")
-        return frame
+        return
     if head == ALL_HEADS:
         figure = attention_maps(values, *tokens, width=MAPS_WIDTH, **shared)
         live_plot(
@@ -265,34 +284,44 @@ def maps(spec: Spec, frames: tuple[Frame, ...]) -> Frame:
         )
         live_plot(figure, key="attention", height=shared["size"].height, name="attention")
     st.html(f'<small data-stage="{stage}">{explain(IN_WORDS[stage])}</small>')
-    return frame
 
 
 def _choose_head(click: Click) -> None:
     st.session_state.head = f"head {click.trace + 1}"
 
 
-def frame_at(frames: tuple[Frame, ...], step: int | None, total: int) -> Frame:
-    """The newest frame, or the last one at or before the step scrubbed to."""
-    if step is None or step >= total:
-        return frames[-1]
-    return next((frame for frame in reversed(frames) if frame.step <= step), frames[0])
+def frame_shown(frames: tuple[Frame, ...], key: str) -> Frame:
+    """The frame that a scrubber is at: the newest one, unless the visitor has gone back."""
+    step = st.session_state.get(key)
+    for frame in frames[:-1]:
+        if frame.step == step:
+            return frame
+    st.session_state[key] = NEWEST
+    return frames[-1]
 
 
-def scrub(spec: Spec, frames: tuple[Frame, ...], frame: Frame) -> None:
-    """A slider back through training, and the visitor's own example."""
-    total = spec.training.steps
+def scrubber(frames: tuple[Frame, ...], moving: bool, key: str, label: str) -> None:
+    """A slider over the steps of which there are pictures; its right end is the newest one."""
+    newest = "live" if moving else f"step {frames[-1].step}"
+    st.select_slider(
+        label,
+        [*(frame.step for frame in frames[:-1]), NEWEST],
+        NEWEST,
+        format_func=lambda step: newest if step == NEWEST else f"step {step}",
+        key=key,
+        disabled=len(frames) < 2,
+        help="Back through training, along the steps whose pictures are kept. The right end "
+        "follows the run.",
+    )
+
+
+def scrub(spec: Spec, frames: tuple[Frame, ...], frame: Frame, moving: bool) -> None:
+    """Back through training, and the visitor's own example."""
     left, right = st.columns([2, 1], gap="medium", vertical_alignment="bottom")
     with left:
-        st.slider(
-            f"Attention at step {frame.step} of {total}",
-            0,
-            total,
-            total,
-            key="shown_step",
-            disabled=len(frames) < 2,
-            help="Drag back through training; the right end follows the run.",
-        )
+        live = ", live" if moving and frame is frames[-1] else ""
+        label = f"Shown: step {frame.step} of {spec.training.steps}{live}"
+        scrubber(frames, moving, "shown_step", label)
     with right:
         controls.draw_example(spec)
 

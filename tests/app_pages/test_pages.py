@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 from core.tasks import TASKS
 from helpers import SMALL, fine, opened, texts, until, widgets
 from playground.ui import controls as ui
+from playground.ui import run_panels
 from playground.ui.page_list import IDEAS, PAGES
 
 # The pages of the ideas have tests of their own: they do not depend on the knobs.
@@ -464,11 +465,16 @@ def test_a_new_run_is_watched_as_it_goes_wherever_the_last_one_was_scrubbed_to()
     test = opened(**SMALL)
     fine(test.button(key="play").click().run())
     until(test, lambda test: steps(test) == 50)
-    fine(test.slider(key="shown_step").set_value(0).run())
+    slider = test.select_slider(key="shown_step")
+    kept = [frame.step for frame in test.session_state.controller.view.frames]
+    assert slider.options == [f"step {step}" for step in kept], "it offers what there is to see"
+    fine(slider.set_value(kept[3]).run())
     fine(test.run())
-    assert test.slider(key="shown_step").value == 0, "it stays where it was put"
+    assert test.select_slider(key="shown_step").value == kept[3], "it stays where it was put"
+    assert test.metric[0].value == f"{kept[3]} / 50"
+    assert f'data-step="{kept[3]}"' in texts(test.html)
     fine(test.button(key="reset").click().run())
-    assert test.slider(key="shown_step").value == 50
+    assert test.select_slider(key="shown_step").value == run_panels.NEWEST
 
 
 def test_the_head_that_is_shown_keeps_its_name_when_another_page_is_visited():

@@ -259,7 +259,7 @@ def test_the_slider_scrubs_the_map_back_to_before_training(visit):
     slider.focus()
     slider.press("Home")
     tab.until(lambda: tab.maps() == untrained, "the slider does not change the map")
-    tab.see("Attention at step 0 of 50")
+    tab.see("Shown: step 0 of 50")
     slider.press("End")
     tab.until(lambda: tab.maps() == trained)
 

@@ -223,6 +223,51 @@ def test_a_hot_change_is_recorded_and_applied(runs):
     assert run.started == spec
 
 
+def test_the_validation_set_is_evaluated_before_a_change_at_it_and_soon_after(runs):
+    spec = spec_for("reverse", steps=40, lr=0.1)
+    run = runs.start("ann", spec, play=False)
+    for _ in range(11):
+        run.step_once()
+    rest(run)
+    run.change(spec.turned({"residual": False}))
+    run.play()
+    view = rest(run)
+    at = np.flatnonzero(view.val_steps == 11)
+    assert len(at) == 2, "with the knobs before, and with those after"
+    trainer = Trainer(spec.model, spec.task, spec.training)
+    for _ in range(11):
+        trainer.step()
+    validation = spec.task.validation("decoder", 64)
+    assert view.val_loss[at[0]] == pytest.approx(trainer.evaluate(validation).loss, rel=1e-5)
+    trainer.change(residual=False)
+    assert view.val_loss[at[1]] == pytest.approx(trainer.evaluate(validation).loss, rel=1e-5)
+    assert view.val_loss[at[0]] != view.val_loss[at[1]]
+    assert view.val_steps[at[1] + 1] <= 11 + 8
+
+
+def test_the_same_run_shows_the_same_pictures_whoever_looks(runs):
+    spec = spec_for("reverse", steps=150)
+    unseen = runs.start("ann", spec)
+    wait(lambda: unseen.ended)
+    watched, beside = runs.start("bob", spec), runs.start("cat", spec_for(steps=150))
+    wait(lambda: watched.view() and beside.ended and watched.ended)
+    one, other = rest(unseen), rest(watched)
+    assert [frame.step for frame in one.frames] == [0, 1, 2, *range(4, 151, 4), 150]
+    assert [frame.step for frame in other.frames] == [frame.step for frame in one.frames]
+    for name in ("val_steps", "val_loss", "val_accuracy"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    for ours, theirs in zip(one.frames, other.frames, strict=True):
+        assert (ours.measured_at, ours.loss) == (theirs.measured_at, theirs.loss)
+        assert ours.predictions == theirs.predictions
+
+
+def test_a_run_that_is_looked_at_shows_more_than_what_is_kept(runs):
+    run = runs.start("ann", spec_for(steps=FOREVER))
+    live = wait(lambda: (found := run.view().frames[-1:]) and found[0].step > 1000 and found[0])
+    wait(lambda: (found := run.view().frames[-1]).step != live.step and found)
+    assert live.step not in [frame.step for frame in run.view().frames]
+
+
 @pytest.mark.parametrize(
     ("hot", "words"),
     [

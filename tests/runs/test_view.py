@@ -192,3 +192,28 @@ def test_album_keeps_within_its_bytes():
 
 def test_album_replaces_a_frame_of_the_same_step():
     assert [frame.step for frame in album_of([0, 0, 1, 1, 1, 2]).frames] == [0, 1, 2]
+
+
+def test_a_live_frame_is_gone_when_the_next_one_comes():
+    album, frame = Album(), some_frame()
+    seen = []
+    for number, kept in [(0, True), (3, False), (5, False), (8, True), (9, False), (9, True)]:
+        album.add(replace(frame, step=number), kept)
+        seen.append([frame.step for frame in album.frames])
+    assert seen == [[0], [0, 3], [0, 5], [0, 8], [0, 8, 9], [0, 8, 9]]
+    album.add(replace(frame, step=9, accuracy=0.5), kept=False)  # another example at that step
+    assert [frame.step for frame in album.frames] == [0, 8, 9]
+    assert album.frames[-1].accuracy == 0.5
+
+
+def test_live_frames_do_not_change_which_ones_stay():
+    def steps(live: bool) -> list[int]:
+        album, frame = Album(max_frames=8), some_frame()
+        album.add(frame)
+        for number in range(1, 100):
+            if live:
+                album.add(replace(frame, step=2 * number), kept=False)
+            album.add(replace(frame, step=2 * number + 1))
+        return [frame.step for frame in album.frames]
+
+    assert steps(live=True) == steps(live=False)

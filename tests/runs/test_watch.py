@@ -1,16 +1,16 @@
-"""How often a run is looked at: within its means, the cheap look most often."""
+"""What is looked at, and how closely: the same steps everywhere, within a share of the time."""
 
 import math
+from itertools import pairwise
 
 import pytest
 
 from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
 from core.train import Trainer
-from playground.runs import snapshot
 from playground.runs import watch as module
 from playground.runs.snapshot import Level, take_frame
-from playground.runs.watch import Budget, Watch
+from playground.runs.watch import Budget, Watch, planned
 
 
 class Clock:
@@ -31,54 +31,93 @@ def clock(monkeypatch):
     return clock
 
 
-def simulate(clock, monkeypatch, seconds, step=0.02, costs=(0.003, 0.02, 0.07), n_active=1):
-    """Train for a while with looks of known cost; the times of the looks of each kind."""
+# --- planned steps ------------------------------------------------------------------------
 
-    def costing(look):
-        def part(trainer, *_):
-            clock.now += costs[look]
-            times[look].append(clock.now)
 
-        return part
+def plan(steps: int, cost: float = 0.7, changed: int | None = None) -> dict[int, Level]:
+    levels = {step: planned(step, steps, changed, cost) for step in range(steps + 1)}
+    return {step: level for step, level in levels.items() if level is not None}
 
-    times = {look: [] for look in Level}
-    for level, name in zip(Level, ("_read_probe", "_evaluate", "_generate"), strict=True):
-        monkeypatch.setattr(snapshot, name, costing(level))
-    watch, trained = Watch(), 0.0
+
+def test_frames_are_kept_at_the_powers_of_two_and_every_fortieth_of_the_run():
+    assert list(plan(300)) == [0, 1, 2, 4, *range(8, 301, 8)]
+    assert list(plan(4000))[:9] == [0, 1, 2, 4, 8, 16, 32, 64, 100]
+    assert list(plan(20)) == list(range(21))
+    for steps in (1, 7, 300, 5000, 50_000):
+        assert len(plan(steps)) <= 41 + math.log2(steps)
+
+
+@pytest.mark.parametrize("steps", [300, 1000, 5000, 50_000])
+@pytest.mark.parametrize("cost", [0.1, 0.7, 1.0, 2.7, 5.3])
+def test_evaluations_take_their_share_unless_they_would_be_too_few(steps, cost):
+    found = [step for step, level in plan(steps, cost).items() if level is Level.VALIDATION]
+    assert found[0] == 0 and 5 <= len(found) - 1 <= 60
+    assert len({b - a for a, b in pairwise(found)}) == 1
+    assert len(found) - 1 <= 9 or (len(found) - 1) * cost <= 0.045 * steps
+
+
+def test_after_a_change_it_is_looked_at_closely_again():
+    after = plan(4000, changed=1010)
+    assert [step for step in after if 1000 < step <= 1100] == [
+        *(1010 + 2**i for i in range(7)),
+        1100,
+    ]
+    assert after[1018] is Level.VALIDATION
+    assert plan(300, changed=200)[208] is Level.VALIDATION
+
+
+# --- what the clock decides ---------------------------------------------------------------
+
+
+def pictures(clock, seconds, step=0.02, cost=0.003, n_active=1, watched=True) -> list[float]:
+    """When live pictures are taken while a run trains."""
+    watch, trained, times = Watch(), 0.0, []
     while trained < seconds:
         with watch.training():
             clock.now += step
         trained += step
-        if (level := watch.due(n_active)) is not None:
-            take_frame(None, None, level=level, charged=watch.charged)
+        if watched:
+            watch.seen()
+        if watch.live(n_active):
+            times.append(clock.now)
+            with watch.taking_live():
+                clock.now += cost
         clock.now += (n_active - 1) * step
     return times
 
 
+def test_whoever_looks_sees_the_picture_move_four_times_a_second(clock):
+    times = pictures(clock, 30)
+    assert all(b - a <= 0.25 for a, b in pairwise(times))
+
+
+def test_a_run_that_nobody_looks_at_takes_no_live_picture(clock):
+    assert not pictures(clock, 30, watched=False)
+    watch = Watch()
+    watch.seen()
+    assert watch.live()
+    clock.now += 5
+    assert not watch.live()
+
+
 @pytest.mark.parametrize("n_active", [1, 30])
-@pytest.mark.parametrize("slow", [1, 10])
-def test_looking_takes_a_twenty_fifth_of_a_long_run(clock, monkeypatch, slow, n_active):
-    costs = [slow * cost for cost in (0.003, 0.02, 0.07)]
-    times = simulate(clock, monkeypatch, 200, costs=costs, n_active=n_active)
-    spent = sum(cost * len(times[look]) for look, cost in zip(Level, costs, strict=True))
-    assert 0.02 * 200 < spent < 0.042 * 200
+@pytest.mark.parametrize("cost", [0.003, 0.03, 0.3])
+def test_live_pictures_take_a_thirtieth_at_most(clock, n_active, cost):
+    times = pictures(clock, 100, cost=cost, n_active=n_active)
+    assert 0 < len(times) * cost <= 0.03 * 100 + 0.05 + cost
 
 
-def test_a_cheap_look_comes_twice_a_second_and_a_costly_one_less_often(clock, monkeypatch):
-    times = simulate(clock, monkeypatch, 100)
-    assert 150 < len(times[Level.PROBE]) < 220
-    assert (
-        0
-        < len(times[Level.GENERATION])
-        < len(times[Level.VALIDATION])
-        < len(times[Level.PROBE]) / 2
-    )
-
-
-def test_the_first_seconds_show_several_frames(clock, monkeypatch):
-    times = simulate(clock, monkeypatch, 2)
-    assert 6 <= len(times[Level.PROBE]) <= 11
-    assert times[Level.VALIDATION]
+def test_writing_takes_its_share_of_the_evaluations(clock):
+    watch, writings = Watch(), 0
+    for _ in range(1000):
+        with watch.training():
+            clock.now += 0.1
+        assert watch.closer(Level.PROBE) is Level.PROBE
+        if (level := watch.closer(Level.VALIDATION)) is Level.GENERATION:
+            writings += 1
+            with watch.charged(level):
+                clock.now += 0.07
+    assert 0.01 * 100 < writings * 0.07 < 0.0125 * 100 + 0.07
 
 
 def test_a_budget_learns_what_a_look_costs(clock):

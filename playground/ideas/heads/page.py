@@ -18,7 +18,7 @@ from playground.runs.spec import Spec, counted
 from playground.runs.view import View
 from playground.ui.components import live_plot
 from playground.ui.knob import Knob
-from playground.ui.run_panels import frame_at
+from playground.ui.run_panels import frame_shown, scrubber
 
 COUNTS = (1, 2, 4, 8)
 SPARE = 0.05  # nats: a head that costs less to remove hardly counts
@@ -63,18 +63,10 @@ def what_is_split(found: measure.Split, which: int, config: ModelConfig) -> str:
 
 def look(frames: tuple[Frame, ...], spec: Spec, view: View | None) -> None:
     """What every head looks at, now or at the chosen step, and what it is worth."""
-    total = spec.training.steps
-    step = None
+    frame = frame_shown(frames, "heads_step")
     if len(frames) > 1:
-        step = st.slider(
-            "Attention at step",
-            0,
-            total,
-            total,
-            key="heads_step",
-            help="Drag back through training; the right end follows the run.",
-        )
-    frame = frame_at(frames, step, total)
+        moving = view is not None and view.status.moving
+        scrubber(frames, moving, "heads_step", f"Attention at step {frame.step}")
     found = measure.jobs_of(frame)
     each = [(block, head) for block in range(len(found)) for head in range(spec.model.n_heads)]
     names = [f"block {block + 1}, head {head + 1}" for block, head in each]
@@ -111,7 +103,7 @@ def look(frames: tuple[Frame, ...], spec: Spec, view: View | None) -> None:
             [frame.step for frame in frames],
             {f"block {i + 1}": line.tolist() for i, line in enumerate(diversity)},
             shown=frame.step,
-            total_steps=total,
+            total_steps=spec.training.steps,
             size=common.tall(300),
         )
         live_plot(figure, key="heads_diversity")
