@@ -9,9 +9,10 @@ from playground.ui.page_list import IDEAS, INSTRUMENTS, About
 from playground.ui.session import controller as my_controller
 
 IN_A_SENTENCE = (
-    "A transformer lets every token ask all others a question: its query is compared with every "
-    "key, the softmax turns the scores into weights, and the answer is the mean of the values "
-    "under these weights. All of it is learnt."
+    "The heart of a transformer is attention: every token asks the tokens that it may see a "
+    "question. Its query is compared with their keys, the softmax turns the scores into weights, "
+    "and the answer is the mean of their values under these weights. What is learnt are the "
+    "matrices that make queries, keys and values."
 )
 COLUMNS = 4
 TO_START_WITH = ("scaling-saves", "order-blind", "leak")
@@ -41,7 +42,6 @@ with st.container(horizontal=True, vertical_alignment="center"):
         key="home_play",
         type="primary",
         icon=":material/play_circle:",
-        help="A small model is ready; Play trains it while you watch.",
     ):
         st.switch_page(INSTRUMENTS["playground"].file, query_params={})
     st.caption(f"Computed on: {my_controller().device.words}.")

@@ -101,17 +101,20 @@ class Series:
         there = [view for view in self.views if len(view.loss) >= (at or 1)]
         return [view.reached(at) for view in there]
 
-    def summary(self, target: float | None = None, at: int | None = None) -> Summary:
+    def summary(
+        self, target: float | None = None, at: int | None = None, measured: int | None = None
+    ) -> Summary:
         """The numbers of the table, at the end or after `at` steps.
 
         Args:
             target: the loss whose first step is looked for.
             at: what has not come so far is left out.
+            measured: the step whose accuracy is meant.
         """
         whole = [view for view in self.views if len(view.loss) >= (at or 1) and not view.diverged]
         n_reached = [] if target is None else [steps_to(v.loss[:at], target) for v in whole]
         n_reached = [step for step in n_reached if step is not None]
-        accuracy = [accuracy_at(view, at) for view in whole]
+        accuracy = [accuracy_at(view, measured) for view in whole]
         return Summary(
             loss=Spread(tuple(view.reached(at) for view in whole)),
             accuracy=Spread(tuple(share for share in accuracy if share is not None)),
@@ -151,10 +154,21 @@ def waiting(series: Iterable[Series]) -> str:
     return "paused before the first step" if paused else "no step was made"
 
 
-def accuracy_at(view: View, at: int | None = None) -> float | None:
-    """Share of validation tokens that were right at the last measurement up to a step."""
-    known = view.val_accuracy if at is None else view.val_accuracy[view.val_steps <= at]
-    return float(known[-1]) if len(known) else None
+def measured_together(views: Iterable[View], at: int | None = None) -> int | None:
+    """The newest step, up to `at`, at which all of these have been measured on validation rows.
+
+    Runs that diverged, or have not come to `at`, do not count; None: there is no such step.
+    """
+    there = [v for v in views if not v.diverged and len(v.loss) >= (at or 1)]
+    steps = [{step for step in v.val_steps.tolist() if at is None or step <= at} for v in there]
+    common = set.intersection(*steps) if steps else ()
+    return max(common, default=None)
+
+
+def accuracy_at(view: View, step: int | None) -> float | None:
+    """Share of validation tokens that were right at a step; None: not measured there."""
+    found = view.val_accuracy[view.val_steps == step]
+    return float(found[-1]) if len(found) else None
 
 
 def common_step(series: Iterable[Series]) -> int | None:
@@ -166,7 +180,7 @@ def common_step(series: Iterable[Series]) -> int | None:
     if all(view.status.conclusive for view in views):
         return None
     lengths = [len(view.loss) for view in views if not view.diverged]
-    enough = min(LAST, max(lengths, default=0))
+    enough = LAST if max(lengths, default=0) >= LAST else 1
     return min((n for n in lengths if n >= enough), default=0)
 
 

@@ -21,6 +21,7 @@ from playground.runs.spec import changes_text, in_nats, value_text
 from playground.runs.view import LAST, Status, View
 
 SMALLEST = 0.001  # nats: what three digits can show
+ONE_SEED = "One seed proves nothing: add seeds."
 CLEAR = Fraction(1, 20)  # what luck does more often than that is not called clear
 
 
@@ -104,7 +105,7 @@ class Verdicts:
     """One verdict for each variant, and what luck alone would do among so many."""
 
     each: tuple[Verdict, ...]
-    luck: str = ""  # empty where no variant has ended on one side of the base
+    luck: str = ""  # empty where no variant has ended on one side of the base, or before the end
     step: int | None = None  # at which all were read; None: at their ends
 
 
@@ -123,8 +124,12 @@ def verdicts(series: Sequence[Series]) -> Verdicts:
         _verdict(base, variant, found, at, rare)
         for variant, found in zip(variants, pairs, strict=True)
     )
-    decided = at is None and any(one.kind in ("one side", "clear") for one in each)
-    return Verdicts(each, luck_text(len(variants), n_seeds) if decided else "", at)
+    said = ""
+    if any(one.kind == "one seed" for one in each):
+        said = ONE_SEED
+    elif at is None and any(one.kind in ("one side", "clear") for one in each):
+        said = luck_text(len(variants), n_seeds)
+    return Verdicts(each, said, at)
 
 
 def _verdict(
@@ -185,9 +190,7 @@ def _sentence(
             f" changes nothing here: the losses equal those of {ours}, number for number"
         )
     if n == 1:
-        return "one seed", (
-            f": loss {_end(y[0])}, against {_end(x[0])} for {ours}; one seed: no claim, add seeds"
-        )
+        return "one seed", (f": loss {_end(y[0])}, against {_end(x[0])} for {ours}")
     side = one_side(x, y)
     if not side:
         return "mixed", (

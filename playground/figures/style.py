@@ -138,7 +138,7 @@ PART_COLOURS = {
     "unembedding": run_colour(4),
 }
 PART_NAMES = {
-    "embedding": "token embedding",
+    "embedding": "embeddings",
     "projections": "attention: W_q, W_k, W_v, W_o",
     "products": "attention: q·k and weights·v",
     "feed-forward": "feed-forward",

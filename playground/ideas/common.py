@@ -230,8 +230,8 @@ def _curves(name: str, named: Sequence[Series], setup: Setup, names: Sequence[st
         views = (line.views[0] for line in named)
         for label, view in zip_longest(names, views):
             st.metric(label, _reached(view, at))
-        when = "at the end" if at is None else f"at step {at}"
-        st.caption(f"Training loss {when}, mean of the last {LAST} steps")
+        when = f" at step {at}" if at is not None else " at the end" if named else ""
+        st.caption(f"Training loss{when}, mean of the last {LAST} steps")
 
 
 def _reached(view: View | None, at: int | None) -> str:

@@ -12,6 +12,7 @@ from playground.experiments.series import (
     Summary,
     common_step,
     frames_together,
+    measured_together,
     waiting,
 )
 from playground.experiments.variants import CONTRASTS, Setup, caution, encode, read_link
@@ -125,7 +126,6 @@ def show_chips(setup: Setup) -> None:
             icon_position="right",
             on_click=drop,
             args=(variant.label, setup.base),
-            help="Take it out.",
         )
 
 
@@ -241,12 +241,14 @@ def bands(series: Sequence[Series]) -> list[Band]:
 def results(series: tuple[Series, ...]) -> None:
     """A row of numbers for each configuration, all of the same step."""
     target, at = TARGET_SHARE * references(series[0].spec)["chance"].blind, common_step(series)
-    rows = [row(line, line.summary(target, at), at) for line in series]
+    measured = measured_together((view for line in series for view in line.views), at)
+    rows = [row(line, line.summary(target, at, measured), at) for line in series]
     st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", key="results")
     st.caption(
         f"Mean ± standard deviation of the seeds. Loss: mean of the last {LAST} steps, in nats. "
         f"Steps to target: until that loss is at most {target:.2f}, half the loss of the best "
-        "guess without reading the input."
+        "guess without reading the input. Accuracy: on validation examples"
+        + (f", at step {measured}." if measured is not None else ".")
     )
 
 

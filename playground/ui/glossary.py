@@ -5,14 +5,17 @@ import re
 
 GLOSSARY = {
     "attention": (
-        "Each position asks a query, compares it with every key, and takes the mean of the "
-        "values, weighted by how well the keys fit."
+        "Each position compares its query with every key that it may see, and takes the mean of "
+        "their values, weighted by how well the keys fit."
     ),
     "query": "What a position is looking for: its vector times W_q.",
     "key": "What a position offers to be found by: its vector times W_k.",
     "value": "What a position hands over when it is looked at: its vector times W_v.",
     "scores": "The products q·k, one for each query and key: how well they fit.",
-    "scaled": "The scores times the scale; with 1/√d_k their spread does not grow with the width.",
+    "scaled": (
+        "The scores times the scale; with 1/√d_k the spread that queries and keys of unit variance "
+        "give them does not grow with the width."
+    ),
     "masked": "The scaled scores with hidden keys pushed so low that they vanish in the softmax.",
     "weights": "The softmax of the masked scores: each row is positive and sums to 1.",
     "softmax": (
@@ -20,16 +23,16 @@ GLOSSARY = {
         "nothing."
     ),
     "saturated": (
-        "The softmax gives nearly all weight to one key, so small changes of the scores change "
-        "nothing and no gradient passes."
+        "The softmax gives nearly all weight to one key: small changes of the scores change almost "
+        "nothing, so hardly any gradient passes back to that row's query and keys."
     ),
     "spread": (
-        "The standard deviation of the scores. With unit-variance queries and keys it is √d_k "
-        "before scaling."
+        "The standard deviation of the scores. Before scaling, queries and keys of unit variance "
+        "and no relation to each other give √d_k."
     ),
     "entropy": (
-        "How evenly a row of weights is spread: 1 is uniform attention over the visible keys, "
-        "0 puts all weight on one."
+        "How evenly a row of weights is spread, as a share of the most there can be: 1 is uniform "
+        "attention over the visible keys, 0 puts all weight on one."
     ),
     "head": (
         "One of several attentions side by side, each in its own d_k = d_model/n_heads columns."
@@ -41,11 +44,15 @@ GLOSSARY = {
         "around it."
     ),
     "LayerNorm": (
-        "Shifts and scales each token's vector to mean 0 and variance 1, then learns a gain and"
-        " a shift."
+        "Shifts and scales each token's vector to mean 0 and variance 1, then multiplies by a "
+        "learnt gain and adds a learnt shift."
     ),
     "mask": (
-        "Which keys a query may see. Causal: itself and earlier positions. Padding: not the filler."
+        "Which keys a query may see. A causal mask shows it its own position and those before; a "
+        "padding mask hides the filler."
+    ),
+    "padding": (
+        "Filler in the shorter rows of a batch, so that all are equally long. It is never scored."
     ),
     "leaks": "Information about the answer reaches the position that has to predict it.",
     "teacher forcing": "While training, the model sees the right answer so far, not its own.",
@@ -53,8 +60,8 @@ GLOSSARY = {
         "Without teacher forcing: the model continues from its own output, as it must in use."
     ),
     "nats": (
-        "Unit of the loss: the natural logarithm of how many equally likely tokens the model "
-        "hesitates between."
+        "The unit of the loss: the natural logarithm of 1/p, where p is the probability that the "
+        "model gave the right token. A fair choice among ten tokens costs ln 10 = 2.303 nats."
     ),
     "chance": (
         "What guessing costs: uniformly over the vocabulary, or as well as possible without "
@@ -62,8 +69,8 @@ GLOSSARY = {
     ),
     "floor": "The loss that no model can beat: the rest is random, or hidden by the mask.",
     "gradient norm": "The length of the gradient: how strongly the loss pulls at the weights.",
-    "warmup": "Raising the learning rate over the first steps, while the gradients are still wild.",
-    "clipping": "Shortening a gradient that is longer than a limit.",
+    "warmup": "Raising the learning rate from near 0 to its peak over the first steps.",
+    "clipping": "Shortening a gradient that is longer than a limit to that limit.",
     "logits": "The model's output before the softmax: one number per token of the vocabulary.",
 }
 

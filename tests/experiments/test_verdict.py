@@ -14,8 +14,10 @@ from core.tasks import TASKS
 from playground.experiments.series import (
     Series,
     Spread,
+    accuracy_at,
     common_step,
     frames_together,
+    measured_together,
     steps_to,
     waiting,
 )
@@ -151,6 +153,7 @@ def test_one_seed_is_no_claim():
     assert found.kind == "one seed" and "above" not in found.text and "below" not in found.text
     found = judge([flat(0.1)], [flat(2.2, status=Status.DIVERGED)])
     assert found.kind == "one seed" and "diverged" in found.text
+    assert verdicts([series(flat(0.1)), series(flat(2.2), changes=NONE)]).luck
 
 
 def test_pairs_that_point_the_same_way_count_where_the_seeds_scatter_more():
@@ -310,7 +313,7 @@ def test_the_table_has_means_and_deviations():
     runs = series(
         flat(1.0, influence=0.0), flat(2.0, influence=0.0), flat(9.0, status=Status.DIVERGED)
     )
-    row = runs.summary(target=1.5)
+    row = runs.summary(target=1.5, measured=measured_together(runs.views))
     assert row.loss.values == (1.0, 2.0)
     assert row.loss.mean == 1.5 and row.loss.sd == pytest.approx(math.sqrt(0.5))
     assert row.accuracy.values == (0.75, 0.75)
@@ -322,10 +325,29 @@ def test_the_table_has_means_and_deviations():
 def test_the_table_at_a_step_knows_nothing_of_what_came_later():
     falling = np.linspace(3, 0.1, 100)
     long, short = view(falling, influence=0.0), view(falling[:40], Status.RUNNING, influence=0.0)
-    row = series(long, short, view(falling[:30], Status.RUNNING)).summary(target=2.5, at=40)
+    line = series(long, short, view(falling[:30], Status.RUNNING))
+    row = line.summary(target=2.5, at=40, measured=40)
     assert row.loss.values == (pytest.approx(falling[20:40].mean()),) * 2
     assert row.steps_to_target.values == (28, 28)  # 3 − 2.9/99·(28 − 10.5) is 2.49
     assert row.accuracy.values == (0.75,)  # that of the longer one was measured at step 100
+
+
+def test_accuracies_beside_each_other_are_of_one_step():
+    def at(*steps, status=Status.RUNNING):
+        record = Record()
+        for step in range(1, 31):
+            record._steps.append(1.0, 1e-3, 1.0)
+            if step in steps:
+                record.add_frame(Frame(step, {}, [], step, 0.5, step / 100))
+        return record.view(status=status, spec=BASE, message="", queue_position=None, busy=False)
+
+    both = [at(1, 8, 16, 30), at(1, 8, 20)]
+    assert measured_together(both) == 8 and measured_together(both, 7) == 1
+    assert [accuracy_at(view, 8) for view in both] == [pytest.approx(0.08)] * 2
+    assert accuracy_at(both[0], 20) is None and accuracy_at(both[0], None) is None
+    lost, waits = at(2, status=Status.DIVERGED), view([], Status.QUEUED)
+    assert measured_together([*both, lost, waits]) == 8
+    assert measured_together([lost]) is None and measured_together([]) is None
 
 
 def test_numbers_of_several_seeds_in_words():

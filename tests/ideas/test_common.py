@@ -136,7 +136,8 @@ def test_the_training_of_a_page_runs_pauses_and_is_reset():
     fine(test.button(key="play").click().run())
     runs = test.session_state.idea_runs["scaling"]
     until(test, lambda test: all(len(run.view().loss) > LAST for run in runs.all_runs()))
-    assert "one seed: no claim" in texts(fine(test.run()).html), "the comparison says what it sees"
+    said = texts(fine(test.run()).html)
+    assert 'data-verdict="one seed"' in said, "the comparison says what it sees"
     assert {run.view().spec.model.scale for run in runs.all_runs()} == {"sqrt_d_head", "none"}
     fine(test.button(key="pause").click().run())
     until(test, lambda test: not runs.live)

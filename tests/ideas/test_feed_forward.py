@@ -1,6 +1,7 @@
 """The feed-forward and the block: costs against the real model, sub-layers against loops."""
 
 import math
+import re
 
 import numpy as np
 import plotly.graph_objects as go
@@ -23,6 +24,7 @@ from playground.ideas.feed_forward.figures import (
     length_picture,
     share_text,
 )
+from playground.runs.spec import Spec
 
 SIZES = [(16, 1, 1, 12, 16), (64, 4, 2, 12, 32), (32, 8, 4, 100, 20)]
 
@@ -286,9 +288,28 @@ def test_a_small_share_is_not_called_nothing(share, said):
 # --- the page -------------------------------------------------------------------------------
 
 
+# As published, where all are counted: GPT-2 small and GPT-3 share one table and learn positions.
+PUBLISHED = {"GPT-2 small": 124_439_808, "GPT-3": 174.6e9}
+
+
+def parameters_said(test) -> int:
+    (said,) = re.findall(r"of all ([\d,]+)\.", " ".join(e.value for e in test.markdown))
+    return int(said.replace(",", ""))
+
+
+@pytest.mark.parametrize("name", ["GPT-2 small", "GPT-3", "Playground"])
+def test_a_preset_has_the_parameters_of_the_model_that_it_names(name):
+    test = opened("block", block_ff="1")
+    test.button(key=f"block_as_{name}").click().run()
+    default = Spec.of(TASKS["reverse"]()).model.n_parameters
+    assert parameters_said(test) == pytest.approx(PUBLISHED.get(name, default), rel=2e-4)
+    if name != "GPT-3":
+        assert parameters_said(test) == PUBLISHED.get(name, default)
+
+
 def test_a_preset_sets_all_sizes_and_the_model_of_that_size_is_counted():
     test = opened("block", block_ff="1")
-    test.button(key="block_as_GPT-2").click().run()
+    test.button(key="block_as_GPT-2 small").click().run()
     state = test.session_state
     assert (state["block_width"], state["block_ff"], state["block_layers"]) == (768, 4, 12)
     assert (state["block_length"], state["block_vocabulary"]) == (1024, 50_257)

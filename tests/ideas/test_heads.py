@@ -13,6 +13,7 @@ from core.train import Trainer
 from playground.figures.style import WEIGHTS_SCALE, alt_text, run_colour
 from playground.ideas.heads import measure
 from playground.ideas.heads.figures import diversity_chart, head_table, split_picture
+from playground.runs.snapshot import Level, take_frame
 
 CAUSAL = np.tril(np.ones((6, 6), dtype=bool))
 ALL = np.ones((6, 6), dtype=bool)
@@ -128,15 +129,38 @@ def test_a_head_that_does_one_job_gets_all_of_its_score_and_its_name(job):
     found = measure.jobs(looking_at(DONE[job])[None], CAUSAL, TOKENS, ANSWERS)
     assert found.names == tuple(DONE)
     assert found.measured[0, found.names.index(job)] == pytest.approx(1)
-    assert found.best(0) == (job, pytest.approx(1))
+    best = found.best(0)
+    assert (best.name, best.grade) == (job, "mostly") and best.weight == pytest.approx(1)
 
 
 def test_an_even_look_scores_what_the_even_line_says_and_has_no_name():
     found = measure.jobs(looking_at([None] * 6)[None], CAUSAL, TOKENS, ANSWERS)
     assert found.measured[0] == pytest.approx(found.uniform)
-    assert found.best(0)[0] == measure.NO_PATTERN
+    assert found.best(0).grade == "" and str(found.best(0)) == measure.NO_PATTERN
     by_hand = np.mean([1 / (query + 1) for query in range(1, 6)])  # query 0 has no choice
     assert found.uniform[found.names.index("itself")] == pytest.approx(by_hand)
+
+
+@pytest.mark.parametrize("share, grade", [(0.15, ""), (0.25, "partly"), (0.5, "mostly")])
+def test_a_head_with_a_part_of_its_weight_on_a_job_has_a_part_of_the_name(share, grade):
+    whole = looking_at(DONE["the symbol to answer"])
+    head = share * whole + (1 - share) * looking_at([None] * 6)
+    best = measure.jobs(head[None], CAUSAL, TOKENS, ANSWERS).best(0)
+    assert (best.name, best.grade) == ("the symbol to answer", grade)
+    assert best.share == pytest.approx(share)
+
+
+def test_four_maps_that_show_the_anti_diagonal_are_all_named_for_it():
+    task = TASKS["reverse"](length=6)
+    model = ModelConfig.for_task(task, d_model=32)
+    trainer = Trainer(model, task, TrainConfig(steps=200, lr=3e-3))
+    for _ in trainer:
+        pass
+    frame = take_frame(trainer, task.probe("decoder"), level=Level.PROBE)
+    last = measure.jobs_of(frame)[-1]
+    best = [last.best(head) for head in range(4)]
+    assert {job.name for job in best} == {"the symbol to answer"}
+    assert all(job.grade for job in best)
 
 
 def test_the_scores_are_means_over_the_queries_that_have_such_a_key():

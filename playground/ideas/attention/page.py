@@ -9,6 +9,7 @@ import streamlit as st
 from core.attention import SelfAttention, attention, attention_spelled_out
 from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
+from playground.experiments.series import frames_together
 from playground.experiments.variants import make_setup
 from playground.figures import STAGES as MAPS
 from playground.figures.style import RIGHT_MARK, WRONG_MARK, Figure
@@ -567,10 +568,8 @@ def answered(answer: measure.Answer, names: Sequence[str]) -> str:
 def found_keys(views: dict[str, View]) -> None:
     """Each run's attention on the task's example, and whether the query has found its key."""
     maps, titles, notes = [], [], []
-    for label, view in views.items():
-        if not view.frames:
-            continue
-        frame = view.frames[-1]
+    frames = frames_together([view.frames for view in views.values()]) or ()
+    for label, frame in zip(views, frames, strict=False):
         for name, looked in frame.attention.items():
             maps.append(looked.stages["weights"][0])
             titles.append(f"{label}: {layer_title(name)}, step {frame.step}")

@@ -35,9 +35,18 @@ class Cost:
     flops: int  # multiplications and additions in the matrix products of one forward pass
 
 
-def model_config(width: int, factor: int, layers: int, vocabulary: int, length: int) -> ModelConfig:
-    """A decoder-only model of these sizes; the number of heads changes no number here."""
+def model_config(
+    width: int, factor: int, layers: int, vocabulary: int, length: int, like_gpt: bool = False
+) -> ModelConfig:
+    """A decoder-only model of these sizes; the number of heads changes no number here.
+
+    Args:
+        like_gpt: one table for input and output, learned positions, LayerNorm before each
+            sub-layer and once at the end (Radford et al. 2019, section 2.3).
+    """
+    gpt = {"tie_embeddings": True, "position": "learned", "norm": "pre"} if like_gpt else {}
     return ModelConfig(
+        **gpt,
         d_model=width,
         d_ff=factor * width,
         n_layers=layers,
@@ -57,7 +66,7 @@ def costs(config: ModelConfig, length: int) -> dict[str, Cost]:
     parameters = config.parameters_by_part()
     d, hidden, layers = config.d_model, config.d_hidden, config.n_layers
     return {
-        "embedding": Cost(parameters["embedding"], 0),
+        "embedding": Cost(parameters["embedding"] + parameters["positions"], 0),
         "projections": Cost(parameters["attention"], layers * 8 * length * d * d),
         "products": Cost(0, layers * 4 * length * length * d),
         "feed-forward": Cost(parameters["feed-forward"], layers * 4 * length * d * hidden),

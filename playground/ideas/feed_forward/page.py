@@ -7,6 +7,7 @@ from core.blocks import Block, FeedForward
 from core.config import ModelConfig, TrainConfig
 from core.init import INITS
 from core.tasks import TASKS
+from playground.experiments.series import accuracy_at, measured_together
 from playground.experiments.variants import make_setup
 from playground.ideas import common
 from playground.ideas.common import choose
@@ -26,11 +27,12 @@ from playground.ui.knob import Knob
 SIMILAR = 0.03  # a difference in accuracy that does not count
 ROUNDING = 1e-4  # a difference between two outputs that is only rounding
 CURVE = np.linspace(-4, 4, 161)
-# What the buttons set the five knobs to.
+# What the buttons set the knobs to.
+PLAYGROUND, GPT = "as in the Playground", "as in GPT"
 PRESETS = {
-    "Playground": (64, 4, 2, 32, 12),
-    "GPT-2": (768, 4, 12, 1024, 50_257),
-    "GPT-3": (12_288, 4, 96, 2048, 50_257),
+    "Playground": (64, 4, 2, 32, 12, PLAYGROUND),
+    "GPT-2 small": (768, 4, 12, 1024, 50_257, GPT),
+    "GPT-3": (12_288, 4, 96, 2048, 50_257, GPT),
 }
 LEARNT = {
     "add": ("Two digits in base 16 and their sum, one block", dict(symbols=16, length=1), 600),
@@ -65,7 +67,15 @@ VOCABULARY = Knob(
     12,
     "How many different tokens there are; 50,257 in GPT-2.",
 )
-KNOBS = (WIDTH, FACTOR, LAYERS, LENGTH, VOCABULARY)
+TABLES = Knob(
+    "block_tables",
+    "Tables",
+    (PLAYGROUND, GPT),
+    PLAYGROUND,
+    "In the Playground input and output have a table each, and positions are computed. In GPT one "
+    "table is both, and each position has a learned row.",
+)
+KNOBS = (WIDTH, FACTOR, LAYERS, LENGTH, VOCABULARY, TABLES)
 TOKENS = Knob("block_tokens", "Tokens", (4, 6, 8, 12, 16), 8, "How many tokens there are.")
 ORDER = Knob(
     "block_order",
@@ -90,8 +100,8 @@ TASK = Knob(
 )
 
 
-def preset(sizes: tuple[int, ...]) -> None:
-    """Set the five knobs."""
+def preset(sizes: tuple[int | str, ...]) -> None:
+    """Set the knobs that decide the costs."""
     for knob, value in zip(KNOBS, sizes, strict=True):
         st.session_state[knob.key] = value
 
@@ -103,7 +113,7 @@ def about_costs(parameters: dict[str, int], flops: dict[str, int]) -> str:
     blocks = sum(parameters[part] for part in ("feed-forward", "projections", "norms"))
     return (
         f"The feed-forward holds {share_text(ffn / blocks)} of each block's parameters, and "
-        f"{share_text(ffn / n)} of all. Of the operations the feed-forward does "
+        f"{share_text(ffn / n)} of all {n:,}. Of the operations the feed-forward does "
         f"{share_text(flops['feed-forward'] / work)} and attention {share_text(attention / work)}: "
         f"{share_text(flops['products'] / work)} are q·k and weights·v, which have no parameters."
     )
@@ -139,17 +149,21 @@ def columns_of(rows: dict[str, dict[str, str]]) -> dict[str, list[str]]:
 
 def results(views: dict[str, View]) -> None:
     """Parameters, and accuracy on unseen examples; when all are finished, also in a sentence."""
-    rows, right = {}, []
-    for name, view in views.items():
-        seen = f"{view.val_accuracy[-1]:.0%}" if len(view.val_accuracy) else "–"
-        right.append(view.val_accuracy[-1] if view.status is Status.DONE else None)
-        rows[name] = {
+    step = measured_together(views.values())
+    right = [accuracy_at(view, step) for view in views.values()]
+    when = "" if step is None else f" (step {step})"
+    rows = {
+        name: {
             "blocks": str(view.spec.model.n_layers),
             "parameters": f"{view.spec.model.n_parameters:,}",
-            "symbols right, on examples never seen in training": seen,
+            f"symbols right, on examples never seen in training{when}": (
+                "–" if share is None else f"{share:.0%}"
+            ),
         }
+        for (name, view), share in zip(views.items(), right, strict=True)
+    }
     st.table(columns_of(rows))
-    if None not in right:
+    if all(view.status is Status.DONE for view in views.values()) and None not in right:
         st.markdown(what_came_out(*right))
 
 
@@ -164,7 +178,7 @@ def what_came_out(with_: float, without: float, deeper: float) -> str:
         end = f"and more attention with as many parameters does not make up for it ({deeper:.0%})"
     return (
         f"On unseen examples the feed-forward {matters} here: {with_:.0%} of the symbols are right "
-        f"with it, {without:.0%} without; {end}. One seed proves nothing."
+        f"with it, {without:.0%} without; {end}."
     )
 
 
@@ -185,11 +199,11 @@ with common.row():
                 on_click=preset,
                 args=(sizes,),
                 help=f"d_model {sizes[0]:,}, d_ff {sizes[0] * sizes[1]:,}, {sizes[2]} blocks, "
-                f"{sizes[3]:,} tokens, vocabulary {sizes[4]:,}.",
+                f"{sizes[3]:,} tokens, vocabulary {sizes[4]:,}; tables {sizes[5]}.",
             )
-length, vocabulary = choose(LENGTH, VOCABULARY)
+length, vocabulary, tables = choose(LENGTH, VOCABULARY, TABLES)
 
-config = measure.model_config(width, factor, layers, vocabulary, length)
+config = measure.model_config(width, factor, layers, vocabulary, length, tables == GPT)
 costs = measure.costs(config, length)
 parameters = {part: cost.parameters for part, cost in costs.items()}
 flops = {part: cost.flops for part, cost in costs.items()}
@@ -204,8 +218,7 @@ common.formula(
 st.caption(
     "Operations of one forward pass over one sequence. Only matrix products are counted, a "
     "multiplication and an addition for each pair of numbers; LayerNorm, softmax, activation and "
-    "the lookup of the embeddings are left out. Input and output have a table each here; the "
-    "number of heads changes nothing."
+    "the lookup of the embeddings are left out. The number of heads changes nothing."
 )
 
 st.subheader("The longer the sequence, the more attention costs", anchor=False)
@@ -277,7 +290,7 @@ relu, gelu = hiddens["relu"], hiddens["gelu"]
 st.markdown(
     f"The untrained default model reads {measure.ROWS} rows of ten symbols. With ReLU "
     f"**{relu.zero:.1%}** of the {len(relu.values):,} hidden activations are exactly 0; with GELU "
-    f"{gelu.zero:.1%}, but {gelu.negative:.1%} are negative, none below {gelu.least:.2f}. Units "
+    f"{gelu.zero:.1%}, but {gelu.negative:.1%} are negative, none below −{-gelu.least:.2f}. Units "
     f"that are not above 0 for any token: {relu.dead:.1%} with ReLU (they get no gradient from "
     f"these rows), {gelu.dead:.1%} with GELU."
 )

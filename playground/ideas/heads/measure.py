@@ -17,8 +17,8 @@ from core.train import Trainer
 from playground.runs.snapshot import Frame, Level, take_frame
 
 ROWS = 64  # validation rows on which a head is switched off: those of a run's frames
-# From this share of the way between uniform attention and all of the weight, a head has a job.
-CLEAR = 0.4
+# From these shares of the way between uniform attention and all of the weight, a head has a job.
+MOSTLY, PARTLY = 0.4, 0.2
 NO_PATTERN = "no clear pattern"
 
 Weights = Float[np.ndarray, "heads query key"]
@@ -149,12 +149,28 @@ class Jobs:
     measured: np.ndarray  # float64 [heads, jobs]: mean weight
     uniform: np.ndarray  # float64 [jobs]: what uniform attention over visible keys would give
 
-    def best(self, head: int) -> tuple[str, float]:
-        """The name of a head's clearest job, and its weight; `NO_PATTERN` where none is clear."""
+    def best(self, head: int) -> "Job":
+        """A head's clearest job."""
         share = (self.measured[head] - self.uniform) / np.maximum(1 - self.uniform, 1e-9)
         job = int(share.argmax())
-        name = self.names[job] if share[job] >= CLEAR else NO_PATTERN
-        return name, float(self.measured[head, job])
+        return Job(self.names[job], float(self.measured[head, job]), float(share[job]))
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a head looks at most clearly."""
+
+    name: str
+    weight: float  # on the keys of this job
+    share: float  # of the way between uniform attention and all of the weight
+
+    @property
+    def grade(self) -> str:
+        """How much of the head this job is: "mostly", "partly" or, where it is little, ""."""
+        return "mostly" if self.share >= MOSTLY else "partly" if self.share >= PARTLY else ""
+
+    def __str__(self) -> str:
+        return f"{self.grade} {self.name}" if self.grade else NO_PATTERN
 
 
 def jobs(weights: Weights, seen: Cells, tokens: Sequence[str], answers: Mapping[int, str]) -> Jobs:

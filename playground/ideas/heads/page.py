@@ -14,7 +14,7 @@ from playground.ideas import common
 from playground.ideas.heads import measure
 from playground.ideas.heads.figures import diversity_chart, head_table, split_picture
 from playground.runs.snapshot import Frame
-from playground.runs.spec import Spec, counted
+from playground.runs.spec import Spec, counted, in_nats
 from playground.runs.view import View
 from playground.ui.components import live_plot
 from playground.ui.knob import Knob
@@ -53,8 +53,8 @@ def what_is_split(found: measure.Split, which: int, config: ModelConfig) -> str:
     """What the picture says, in two sentences."""
     rows = measure.rows_of(which - 1, found.d_head)
     return (
-        f"Head {which} of {config.n_heads} makes its query from rows {rows.start} to "
-        f"{rows.stop - 1} of one {config.d_model} × {config.d_model} matrix: {found.d_head} "
+        f"Head {which} of {config.n_heads} makes its query from rows {rows.start + 1} to "
+        f"{rows.stop} of one {config.d_model} × {config.d_model} matrix: {found.d_head} "
         f"numbers of {config.d_model}. "
         f"However it is split, the matrix is the same, so the model has {config.n_parameters:,} "
         "parameters with any number of heads; only the number of attention maps grows."
@@ -93,7 +93,7 @@ def look(frames: tuple[Frame, ...], spec: Spec, view: View | None) -> None:
             found[0].names,
             np.concatenate([block.measured for block in found]),
             found[0].uniform,
-            [name for name, _ in best],
+            [str(job) for job in best],
             None if worth is None else worth.rise.flatten().tolist(),
             size=common.tall(None),
         )
@@ -111,40 +111,36 @@ def look(frames: tuple[Frame, ...], spec: Spec, view: View | None) -> None:
     common.say(f"{what_they_do(frame, best, worth, names)} {differ}")
     st.caption(
         "Left: mean weight on the keys of each kind, over the queries that have one, in the "
-        f"example above. A head gets a name from {measure.CLEAR:.0%} of the way between uniform "
-        "attention and all of the weight. Middle: z of that head set to 0, on validation rows. "
-        "Right: mean Jensen–Shannon divergence between the weights of two heads, as a "
-        "share of ln 2."
+        f"example above. Of the way between uniform attention and all of the weight, "
+        f"{measure.PARTLY:.0%} make “partly” and {measure.MOSTLY:.0%} “mostly”. Middle: z of that "
+        "head set to 0, on validation rows. Right: mean Jensen–Shannon divergence between the "
+        "weights of two heads, as a share of ln 2."
     )
 
 
 def what_they_do(
-    frame: Frame, best: list[tuple[str, float]], worth: measure.Ablation | None, names: list[str]
+    frame: Frame, best: list[measure.Job], worth: measure.Ablation | None, names: list[str]
 ) -> str:
-    """How many heads have a clear job, and which one the model needs most."""
-    clear = [
-        (name, *found)
-        for name, found in zip(names, best, strict=True)
-        if found[0] != measure.NO_PATTERN
-    ]
+    """How many heads have a job, which is the clearest, and which one the model needs most."""
+    mostly, partly = (sum(job.grade == grade for job in best) for grade in ("mostly", "partly"))
     said = (
-        f"At step {frame.step}, {len(clear)} of {counted(len(names), 'head')} can be named "
-        "for what they look at"
+        f"At step {frame.step}, {mostly} of {counted(len(names), 'head')} "
+        f"look{'s' * (mostly == 1)} mostly at one kind of key, {partly} more partly"
     )
-    if clear:
-        name, job, weight = max(clear, key=lambda item: item[2])
-        said += f"; the clearest is {name}, with {weight:.0%} of its weight on {job}"
+    if mostly or partly:
+        job, name = max(zip(best, names, strict=True), key=lambda item: item[0].share)
+        said += f"; the clearest is {name}, with {job.weight:.0%} of its weight on {job.name}"
     if worth is None:
         return f"{said}."
     rise = worth.rise.flatten()
     most, spare = int(rise.argmax()), int((rise < SPARE).sum())
     said += (
-        f". The loss on validation rows is {worth.loss:.3f} at step {worth.step}, and "
-        f"{worth.loss + rise[most]:.3f} without {names[most]}"
+        f". The loss on validation rows is {in_nats(worth.loss)} at step {worth.step}, and "
+        f"{in_nats(worth.loss + rise[most])} without {names[most]}"
     )
     if not spare:
-        return f"{said}; removing any head costs at least {SPARE} nats."
-    return f"{said}; removing one of {spare} of the {len(names)} costs less than {SPARE} nats."
+        return f"{said}; removing any one head costs at least {SPARE} nats."
+    return f"{said}; {spare} of the {len(names)} can each be removed for less than {SPARE} nats."
 
 
 def how_they_differ(before: np.ndarray, now: np.ndarray) -> str:
@@ -194,7 +190,7 @@ rows = measure.rows_of(which - 1, found.d_head)
 common.formula(
     r"q_i = W^Q_i\, x,\quad d_k = d_\mathrm{model}/h,",
     rf"d_k = {d_model}/{n_heads} = {found.d_head},\quad "
-    rf"q_{{{which}}} = W^Q[{rows.start}{{:}}{rows.stop}]\,x,\quad "
+    rf"q_{{{which}}} = W^Q_{{{rows.start + 1}…{rows.stop}}}\,x,\quad "
     rf"h\, d_k\, d_\mathrm{{model}} = {n_heads}\cdot{found.d_head}\cdot{d_model} = {d_model**2}",
 )
 common.source(SelfAttention, split_heads, merge_heads)

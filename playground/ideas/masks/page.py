@@ -18,6 +18,7 @@ from core.masks import (
 )
 from core.measure import future_influence
 from core.tasks import TASKS
+from playground.experiments.series import frames_together
 from playground.experiments.variants import make_setup
 from playground.ideas import common
 from playground.ideas.common import choose
@@ -30,6 +31,7 @@ from playground.ideas.masks.figures import (
     row_picture,
     window_chart,
 )
+from playground.runs.snapshot import Frame
 from playground.runs.spec import Spec, counted
 from playground.runs.view import Status, View
 from playground.ui.components import Click, live_plot
@@ -405,16 +407,23 @@ ACCURACIES = {
 
 
 def after(views: dict[str, View]) -> None:
-    """Accuracy with teacher forcing, and without."""
-    last = [view.frames[-1] if view.frames else None for view in views.values()]
-    shares = [(f.teacher_forced, f.free_running) if f else (None, None) for f in last]
+    """Accuracy with teacher forcing, and without, of both at the same step."""
+    frames = frames_together([[f for f in v.frames if measured(f)] for v in views.values()])
+    shares = [(f.teacher_forced, f.free_running) for f in frames or ()] or [(None, None)] * 2
     with st.container(horizontal=True):
         for label, pair in zip(LINES, shares, strict=True):
             for (what, about), value in zip(ACCURACIES.items(), pair, strict=True):
                 shown = "–" if value is None else f"{value:.0%}"
                 st.metric(f"{label}: right, {what}", shown, help=about, border=True)
+    step = "" if frames is None else f", at step {frames[0].step}"
+    st.caption(f"Share of the answers that are right, on validation examples{step}")
     if all(view.status is Status.DONE for view in views.values()) and None not in shares[1]:
         common.say(about_no_mask(*shares[1]))
+
+
+def measured(frame: Frame) -> bool:
+    """Whether the model has written by itself at this step."""
+    return frame.free_running is not None
 
 
 def about_no_mask(forced: float, free: float) -> str:

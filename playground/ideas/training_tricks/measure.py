@@ -19,6 +19,7 @@ from core.optimize import learning_rate
 from core.tasks import TASKS, Task
 from core.trace import Recorder
 from core.train import Diverged, Trainer, cross_entropy
+from playground.runs.spec import in_nats
 
 # --- the result in words --------------------------------------------------------------------------
 
@@ -32,7 +33,9 @@ def outcome(loss: float, chance: float) -> str:
     """How a run ended, from the loss that it reached (infinite: it diverged)."""
     if math.isinf(loss):
         return "diverges"
-    return f"stays at chance ({loss:.3g})" if loss > STUCK * chance else f"learns ({loss:.3g})"
+    if loss > STUCK * chance:
+        return f"hardly learns ({in_nats(loss)}, {loss / chance:.0%} of chance)"
+    return f"learns ({in_nats(loss)})"
 
 
 def learnt(loss: float, chance: float) -> bool:

@@ -173,7 +173,6 @@ def train(
         if all(view.status.conclusive for view in views.values()):
             chance = references(base)["chance"].blind
             st.markdown(conclude({name: view.reached() for name, view in views.items()}, chance))
-            st.caption("One seed each proves nothing: compare over several seeds.")
 
     common.training(f"tricks_{which}", question, found, names, after=below)
     for reason in found.left_out:
