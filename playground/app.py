@@ -15,14 +15,20 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib import import_module
 from importlib.resources import files
+from urllib.parse import urlsplit
 
 import anyio
 import streamlit as st
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Route, WebSocketRoute
+from streamlit import config
+from streamlit.url_util import get_hostname
+from streamlit.web.server.server_util import allow_all_cross_origin_requests, allowlisted_origins
+from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
 
-from playground.ui.components.live_plot import PLOTLY_PATH
+from playground.live.stream import Stream
+from playground.ui.components.live import LIVE_PATH, PLOTLY_PATH, live_js
 
 IMMUTABLE = {"Cache-Control": "public, max-age=31536000, immutable", "Vary": "Accept-Encoding"}
 # mallopt's parameters, from <malloc.h>.
@@ -30,27 +36,58 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 
 
 @functools.cache
-def plotly_js(zipped: bool) -> bytes:
-    """plotly.js of the installed package, packed once for all visitors if `zipped`."""
-    if zipped:
-        return gzip.compress(plotly_js(False), compresslevel=5, mtime=0)
+def plotly_js() -> bytes:
+    """plotly.js of the installed package."""
     return (files("plotly") / "package_data" / "plotly.min.js").read_bytes()
 
 
-async def serve_plotly(request: Request) -> Response:
+SCRIPTS = {PLOTLY_PATH: plotly_js, LIVE_PATH: live_js}
+
+
+@functools.cache
+def script(path: str, zipped: bool) -> bytes:
+    """One of our scripts, packed once for all visitors if `zipped`."""
+    source = SCRIPTS[path]()
+    return gzip.compress(source, compresslevel=5, mtime=0) if zipped else source
+
+
+async def serve_script(request: Request) -> Response:
+    path = next(path for path in SCRIPTS if request.url.path.endswith(f"/{path}"))
     zipped = "gzip" in request.headers.get("accept-encoding", "")
-    body = await anyio.to_thread.run_sync(plotly_js, zipped)
+    body = await anyio.to_thread.run_sync(script, path, zipped)
     headers = IMMUTABLE | ({"Content-Encoding": "gzip"} if zipped else {})
     return Response(body, media_type="text/javascript", headers=headers)
 
 
-def plotly_routes(base_path: str) -> list[Route]:
-    """Where the browser asks for plotly.js: beside Streamlit's own files.
+def bases(base_path: str) -> list[str]:
+    """Below what our addresses lie: Streamlit moves its own below `server.baseUrlPath`."""
+    return sorted({"", "".join(f"/{part}" for part in base_path.split("/") if part)})
 
-    Streamlit moves its files below `server.baseUrlPath`, ours it leaves where they are.
+
+def script_routes(base_path: str) -> list[Route]:
+    """Where the browser asks for our scripts: beside Streamlit's own files."""
+    return [Route(f"{base}/{path}", serve_script) for base in bases(base_path) for path in SCRIPTS]
+
+
+def may_watch(origin: str | None, host: str | None) -> bool:
+    """Whether a page of this origin may open a stream at this host: one that we have served.
+
+    Streamlit's own rule, but for the addresses of this machine that it would ask the internet for.
     """
-    paths = {f"/{PLOTLY_PATH}", "/".join(["", *filter(None, base_path.split("/")), PLOTLY_PATH])}
-    return [Route(path, serve_plotly) for path in sorted(paths)]
+    if not is_host_allowed(host):
+        return False
+    if origin is None or urlsplit(origin).netloc == host or allow_all_cross_origin_requests():
+        return True
+    known = [get_hostname(known) for known in allowlisted_origins()]
+    if config.is_manually_set("browser.serverAddress"):
+        known.append(st.get_option("browser.serverAddress"))
+    return get_hostname(origin) in known
+
+
+def stream_routes(base_path: str) -> list[WebSocketRoute]:
+    """Where the browser listens to what moves."""
+    serve = Stream(may_watch).serve
+    return [WebSocketRoute(f"{base}/live/{{token}}", serve) for base in bases(base_path)]
 
 
 def keep_large_blocks() -> None:
@@ -105,6 +142,5 @@ async def lifespan(_: st.App) -> AsyncIterator[None]:
         RECORDER.flush(timeout=15)
 
 
-app = st.App(
-    "main.py", routes=plotly_routes(st.get_option("server.baseUrlPath")), lifespan=lifespan
-)
+BASE = st.get_option("server.baseUrlPath")
+app = st.App("main.py", routes=[*script_routes(BASE), *stream_routes(BASE)], lifespan=lifespan)

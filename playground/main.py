@@ -5,10 +5,11 @@ from pathlib import Path
 import streamlit as st
 
 from playground.ui import controls, link, page_head
+from playground.ui.components import live_stream
 from playground.ui.components.cookie import remember_visitor
 from playground.ui.knob import show_notes
 from playground.ui.page_list import HOME, IDEAS, INSTRUMENTS, About
-from playground.ui.session import controller, history_mode, say_history_problem
+from playground.ui.session import channel, controller, history_mode, say_history_problem
 
 # A file of our own: Streamlit would fetch a named icon from the internet.
 ICON = str(Path(__file__).with_name("icon.png"))
@@ -35,7 +36,12 @@ NAVIGATION = {
 USE_KNOBS = ("", "compare")
 
 # A width and a text size that the theme has no words for.
-STYLE = "[data-testid=stMainBlockContainer] { padding-left: 2rem; padding-right: 2rem; }"
+STYLE = """
+[data-testid=stMainBlockContainer] { padding-left: 2rem; padding-right: 2rem; }
+.numbers { display: grid; grid-template-columns: repeat(auto-fit, minmax(7rem, 1fr)); gap: 0.4rem; }
+.numbers small { display: block; }
+.numbers b { font-size: 1.4rem; font-weight: 400; font-variant-numeric: tabular-nums; }
+"""
 PROJECTOR = "html { font-size: clamp(17px, 1.4vw, 26px); }"
 
 # Before the navigation: it would make the page's sign the icon, and fetch it from the internet.
@@ -45,6 +51,8 @@ page = st.navigation(NAVIGATION, position="top")
 uses_knobs = page.url_path in USE_KNOBS
 st.set_page_config(initial_sidebar_state="auto" if uses_knobs else "collapsed")
 page_head.draw(uses_knobs)
+channel().hide()  # until the page says what it shows
+live_stream(channel())
 with st.sidebar:
     controls.draw(controller().device)
 controls.open_page()

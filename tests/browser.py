@@ -183,7 +183,7 @@ class Tab:
 
     def steps(self) -> int:
         """Steps done, as the page says."""
-        return int(self.page.inner_text("[data-testid=stMetricValue] >> nth=0").split("/")[0])
+        return int(self.page.inner_text("[data-number=Step]").split("/")[0])
 
     def plot(self, key: str, what: str) -> Any:
         """A JavaScript expression about a figure, in which `plot` is its element."""

@@ -86,6 +86,12 @@ def find(test: AppTest, kind: str, key: str) -> Any:
     return next((element for element in test.get(kind) if element.key == key), None)
 
 
+def number(test: AppTest, title: str) -> str:
+    """What the page says under this title in its row of numbers."""
+    marked = f'data-number="{title}">'
+    return texts(test.html).split(marked, 1)[1].split("<", 1)[0]
+
+
 def texts(elements: Any) -> str:
     """All that these elements say."""
     return " ".join(element.value for element in elements)

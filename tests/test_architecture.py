@@ -16,7 +16,7 @@ LINES = 200  # of a core file: what is read in one go
 
 # Room -> the rooms that its files may import besides their own. An idea's measurements, figures
 # and page lie in one folder, and each knows as much as a room on its floor.
-BELOW_UI = {"core", "figures", "runs", "experiments", "history", "export"}
+BELOW_UI = {"core", "figures", "runs", "experiments", "history", "export", "live"}
 MAY_IMPORT = {
     "core": set(),
     "figures": set(),
@@ -24,6 +24,7 @@ MAY_IMPORT = {
     "experiments": {"core", "runs"},
     "history": {"core", "runs"},
     "export": {"core", "runs"},
+    "live": {"core", "figures", "runs", "experiments"},
     "ui": BELOW_UI,
     "ideas.measure": {"core", "runs"},
     "ideas.figures": {"figures"},
@@ -35,6 +36,7 @@ DRAWS_PAGES = {"ui", "ideas", "app_pages", "app"}  # the rooms that know Streaml
 FROM_OUTSIDE = {  # all that some rooms take from other libraries
     "core": {"jaxtyping", "safetensors", "torch"},
     "figures": {"numpy", "plotly"},
+    "live": {"anyio", "orjson", "starlette"},
     "ideas.figures": {"numpy", "plotly"},
 }
 SHARED_BY_IDEAS = {"common", "shared_measures"}  # beside the folders, one for each idea
@@ -171,6 +173,10 @@ def test_every_room_imports_only_what_lies_below_it():
         ("playground/runs/run.py", "from playground import history"),
         ("playground/history/database.py", "from playground.experiments import series"),
         ("playground/export/files.py", "from playground import figures"),
+        ("playground/live/channel.py", "import streamlit as st"),
+        ("playground/live/channel.py", "from playground.history import database"),
+        ("playground/live/channel.py", "from playground.ui import knob"),
+        ("playground/runs/run.py", "from playground.live import channel"),
         ("playground/ui/knob.py", "from playground.ideas import common"),
         ("playground/ui/knob.py", "from playground.app_pages import train"),
         ("playground/ideas/masks/measure.py", "from playground.figures import style"),
@@ -183,11 +189,12 @@ def test_every_room_imports_only_what_lies_below_it():
     ],
 )
 def test_the_rule_of_the_rooms_finds_what_it_forbids(name, source, house):
-    rooms = ["runs", "history", "experiments", "figures", "ideas", "app_pages"]
+    rooms = ["runs", "history", "experiments", "figures", "live", "ui", "ideas", "app_pages"]
     others = [f"playground/{room}/__init__.py" for room in rooms] + [
         "playground/runs/view.py",
         "playground/experiments/series.py",
         "playground/figures/style.py",
+        "playground/live/channel.py",
         "playground/ideas/common.py",
         "playground/ideas/heads/measure.py",
         "playground/ideas/masks/measure.py",

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import streamlit as st
 
+from playground.live.channel import is_live
 from playground.runs.controller import Controller
 from playground.runs.spec import Spec
 from playground.runs.view import View
@@ -11,8 +12,6 @@ from playground.ui import controls, play_buttons, run_panels
 from playground.ui.components.copy_link import copy_link
 from playground.ui.glossary import GLOSSARY
 from playground.ui.session import controller as my_controller
-
-POLL = 0.5  # seconds between two looks at a run
 
 
 def buttons(controller: Controller, view: View | None) -> None:
@@ -81,22 +80,20 @@ try:
     controller.follow(spec)
 except ValueError as error:
     st.error(str(error))
-view = controller.view
-buttons(controller, view)
 run_panels.watch(controller)
+view = controller.view
+if view is not None:
+    controller.learn_speed(view)
+run_panels.show(controller, began=is_live(view))  # on its way before the page is drawn
+buttons(controller, view)
 asked = controls.own_example()
 
 
-def draw(view: View | None) -> None:
-    run_panels.draw(controller, view)
+@st.fragment
+def panels() -> None:
+    run_panels.draw(controller)
     if controls.own_example() != asked:
         st.rerun()  # it was typed, or came with the link: the page has not seen it yet
 
 
-play_buttons.live(
-    draw,
-    lambda: controller.view,
-    view,
-    moving=lambda view: view is not None and view.live,
-    every=POLL,
-)
+panels()

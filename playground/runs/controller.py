@@ -25,7 +25,7 @@ GHOSTS = 3  # earlier curves kept for comparison
 WORTH_KEEPING = 5  # steps a curve needs to become a ghost
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Ghost:
     """The curve of an earlier run, and what it was trained with."""
 

@@ -1,6 +1,9 @@
 """What the Playground page shows of a run: diagnosis, numbers, curves, maps and so on."""
 
+import html
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
 
@@ -18,16 +21,20 @@ from playground.figures import (
     prediction_chart,
     spread_chart,
 )
+from playground.figures.style import Sizes, sizes
+from playground.live.channel import Scene, is_live, state_of
+from playground.live.picture import Html, Part, Plot, Shown, Slider
 from playground.runs import estimate
-from playground.runs.controller import Controller
+from playground.runs.controller import Controller, Ghost
 from playground.runs.diagnosis import diagnose
 from playground.runs.snapshot import Attention, Frame
 from playground.runs.spec import Spec, changes_by_step, in_nats, value_text
 from playground.runs.view import LAST, Status, View
 from playground.ui import controls, download_panel
-from playground.ui.components import Click, live_plot
+from playground.ui.components import Click, live_html, live_slider, number_cells, show_plot
 from playground.ui.glossary import explain
-from playground.ui.page_head import projector, tall
+from playground.ui.page_head import projector
+from playground.ui.session import channel
 
 STAGES = {"scores": "q·k", "scaled": "·scale", "masked": "+mask", "weights": "softmax"}
 IN_WORDS = {
@@ -62,27 +69,110 @@ def watch(controller: Controller) -> None:
         st.session_state.watched, st.session_state.shown_step = watched, NEWEST
 
 
-def draw(controller: Controller, view: View | None) -> None:
-    """Everything that moves. Called again and again while a run is moving."""
-    frames = controller.frames(view)
-    if view is not None:
-        controller.learn_speed(view)
-    frame = frame_shown(frames, "shown_step")
-    earlier = frame is not frames[-1]
-    then = view.at(frame.step) if view is not None and earlier else view
-    spec = controller.spec if then is None else then.spec
-    diagnosis(spec, then, frame, earlier)
-    numbers(controller, then, frame, earlier)
+@dataclass(frozen=True)
+class Choices:
+    """What the visitor has chosen to look at."""
+
+    stage: str = "weights"
+    layer: str | None = None  # its title; None: the first one
+    head: str = ALL_HEADS
+    step: int = NEWEST  # scrubbed back to
+    tab: str = "Predictions"
+    log: bool = False
+    show_lr: bool = False
+    projector: bool = False
+
+    @classmethod
+    def of_page(cls) -> "Choices":
+        """What the page's widgets say, those that are there."""
+        state, keys = st.session_state, {"step": "shown_step", "tab": "details"}
+        names = [field.name for field in fields(cls)]
+        found = {name: state.get(keys.get(name, name)) for name in names}
+        return cls(**{name: value for name, value in found.items() if value is not None})
+
+    def tall(self, usual: int | None, projected: int | None = None) -> Sizes:
+        return sizes(projected or usual if self.projector else usual, self.projector)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """All that moves on the Playground, made of a view of its run."""
+
+    controller: Controller
+    spec: Spec
+    ghosts: tuple[Ghost, ...]
+    choices: Choices
+
+    def __call__(self, view: View | None) -> dict[str, Part]:
+        """The parts of the page by the keys of their elements, those of the open tab only."""
+        choices = self.choices
+        frames = self.controller.frames(view)
+        frame = frame_shown(frames, choices.step)
+        earlier = frame is not frames[-1]
+        then = view.at(frame.step) if view is not None and earlier else view
+        spec = self.spec if then is None else then.spec
+        tabs = {
+            "Predictions": lambda: predictions(frame, choices),
+            "Health": lambda: health(self.spec, view, frames, choices),
+            "What changed": lambda: {"changed": changes(self.ghosts, view)},
+        }
+        return {
+            "verdict": diagnosis(spec, then, frame, earlier),
+            "numbers": numbers(self.spec, then, frame, self.controller.correction, earlier),
+            "loss_chart": curves(
+                self.spec, view, self.ghosts, choices, frame.step if earlier else None
+            ),
+            **maps(spec, frame, choices),
+            "scrubber": scrubbed(self.spec, frames, frame, is_moving(view)),
+            **tabs.get(choices.tab, dict)(),
+        }
+
+
+def show(controller: Controller, began: bool | None = None) -> dict[str, Shown]:
+    """Say on the stream what the page shows from now on; its parts.
+
+    Args:
+        began: whether the run moved when the page drew its buttons; None: it has not drawn them.
+    """
+    picture = Picture(controller, controller.spec, tuple(controller.ghosts), Choices.of_page())
+    return channel().show(Scene(picture, lambda: controller.view, state_of, is_live), began)
+
+
+def draw(controller: Controller) -> None:
+    """The panels. The stream changes what moves in them; a switch among them redraws them alone."""
+    show(controller)  # the new picture is on its way before its widgets are
+    spec = controller.spec
+    top = st.container()
     left, right = st.columns([1, 1.12], gap="medium")
     with left:
-        curves(controller, view, frame.step if earlier else None)
+        loss_switches(controller)
     with right:
-        maps(spec, frame)
-    scrub(controller.spec, frames, frame, view is not None and view.status.moving)
-    details(controller, view, frames, frame)
+        map_switches(spec, controller.frames(controller.view)[-1])
+    left_below, right_below = st.columns([2, 1], gap="medium", vertical_alignment="bottom")
+    with right_below:
+        controls.draw_example(spec)
+    tabs = st.tabs(
+        ["Predictions", "Health", "What changed", "This model", "Download"],
+        key="details",
+        on_change="rerun",
+    )
+    parts = show(controller)
+    with top:
+        live_html(parts["verdict"])
+        live_html(parts["numbers"])
+    with left:
+        show_plot(parts["loss_chart"])
+        if controller.notice:
+            st.caption(controller.notice)
+    with right:
+        show_plot(parts["attention"], _choose_head)
+        live_html(parts["attention_words"])
+    with left_below:
+        live_slider(parts["scrubber"], _scrub)
+    details(controller, tabs, parts)
 
 
-def diagnosis(spec: Spec, view: View | None, frame: Frame, earlier: bool = False) -> None:
+def diagnosis(spec: Spec, view: View | None, frame: Frame, earlier: bool = False) -> Html:
     """The one sentence that matters most; while the run waits, its position in the queue.
 
     Args:
@@ -95,7 +185,7 @@ def diagnosis(spec: Spec, view: View | None, frame: Frame, earlier: bool = False
         text = f"At step {frame.step}: {text}"
     if view is not None and view.status is Status.QUEUED and view.queue_position:
         kind, text = "info", f"Waiting: number {view.queue_position} in the queue."
-    st.html(
+    return Html(
         f'<div data-verdict="{kind}" data-step="{frame.step}" role="status" '
         f'style="border-left: 0.4rem solid {COLOURS[kind]}; '
         f'padding: 0.35rem 0.8rem; font-size: 1.1rem; min-height: 3.6rem; line-height: 1.45">'
@@ -103,16 +193,17 @@ def diagnosis(spec: Spec, view: View | None, frame: Frame, earlier: bool = False
     )
 
 
-def numbers(controller: Controller, view: View | None, frame: Frame, earlier: bool = False) -> None:
+def numbers(
+    spec: Spec, view: View | None, frame: Frame, correction: float, earlier: bool = False
+) -> Html:
     """Step, losses and accuracy; unless the visitor has gone back, speed and time left."""
-    spec = controller.spec
     done = len(view.loss) if view else 0
     recent = view.recent_loss() if view else math.nan
     running = view is not None and view.steps_per_second and not earlier
     left = (
         view.seconds_left
         if running and view.seconds_left is not None
-        else (spec.training.steps - done) * estimate.seconds_per_step(spec, controller.correction)
+        else (spec.training.steps - done) * estimate.seconds_per_step(spec, correction)
     )
     cells = {
         "Step": (f"{done} / {spec.training.steps}", "Optimiser steps done, of all."),
@@ -141,8 +232,7 @@ def numbers(controller: Controller, view: View | None, frame: Frame, earlier: bo
         ),
         "Parameters": (f"{spec.model.n_parameters:,}", "Numbers that are learnt."),
     }
-    for column, (label, (value, help)) in zip(st.columns(len(cells)), cells.items(), strict=True):
-        column.metric(label, value, help=help)
+    return number_cells(cells)
 
 
 def curve(label: str, view: View, colour: int, ghost: bool = False) -> Curve:
@@ -158,15 +248,11 @@ def marks(view: View) -> list[tuple[int, str]]:
     ]
 
 
-def curves(controller: Controller, view: View | None, shown: int | None = None) -> None:
-    """The loss chart and its two switches.
-
-    Args:
-        shown: the step to which the visitor has gone back.
-    """
+def loss_switches(controller: Controller) -> None:
+    """The switches of the loss chart."""
     with st.container(horizontal=True, key="loss_switches", vertical_alignment="center"):
-        log = log_switch()
-        show_lr = st.toggle(
+        log_switch()
+        st.toggle(
             "Learning rate",
             key="show_lr",
             bind="query-params",
@@ -182,28 +268,38 @@ def curves(controller: Controller, view: View | None, shown: int | None = None) 
                 args=([],),
                 help="Take the faint curves out of the chart.",
             )
-    lines = [
-        curve(ghost.label, ghost.view, i + 1, True) for i, ghost in enumerate(controller.ghosts)
-    ]
+
+
+def log_switch() -> bool:
+    return st.toggle("Log axis", key="log", bind="query-params", help="Loss on a logarithmic axis.")
+
+
+def curves(
+    spec: Spec,
+    view: View | None,
+    ghosts: Sequence[Ghost],
+    choices: Choices,
+    shown: int | None = None,
+) -> Plot:
+    """The loss chart.
+
+    Args:
+        shown: the step to which the visitor has gone back.
+    """
+    lines = [curve(ghost.label, ghost.view, i + 1, True) for i, ghost in enumerate(ghosts)]
     if view is not None:
         lines.append(curve("this run", view, 0))
     figure = loss_chart(
         lines,
         shown=shown,
-        log=log,
-        show_lr=show_lr,
-        total_steps=controller.spec.training.steps,
+        log=choices.log,
+        show_lr=choices.show_lr,
+        total_steps=spec.training.steps,
         width=LOSS_WIDTH,
-        size=tall(HEIGHT, PROJECTED),
-        **references(controller.spec),
+        size=choices.tall(HEIGHT, PROJECTED),
+        **references(spec),
     )
-    live_plot(figure, key="loss_chart", name="loss")
-    if controller.notice:
-        st.caption(controller.notice)
-
-
-def log_switch() -> bool:
-    return st.toggle("Log axis", key="log", bind="query-params", help="Loss on a logarithmic axis.")
+    return Plot(figure, "loss")
 
 
 def stage_switch(**style: Any) -> str:
@@ -234,70 +330,96 @@ def layer_word(name: str) -> str:
     return f"{stack.rstrip('.') or 'block'} {int(index) + 1}" if index.isdigit() else name
 
 
-def maps(spec: Spec, frame: Frame) -> None:
-    """The attention maps at the chosen layer, head and stage."""
-    layers = {layer_title(name): attention for name, attention in frame.attention.items()}
-    heads = [ALL_HEADS, *(f"head {head + 1}" for head in range(spec.model.n_heads))]
+def map_switches(spec: Spec, frame: Frame) -> None:
+    """Which of the attention maps are shown: at which stage, of which layer and head."""
     with st.container(
         horizontal=True, key="map_switches", vertical_alignment="center", gap="xsmall"
     ):
-        stage = stage_switch(label_visibility="collapsed")
-        layer = st.selectbox(
+        stage_switch(label_visibility="collapsed")
+        st.selectbox(
             "Block",
-            list(layers),
+            [layer_title(name) for name in frame.attention],
             key="layer",
             bind="query-params",
             width=150 if projector() else 110,
             label_visibility="collapsed",
             help="Whose attention is shown.",
         )
-        head = st.selectbox(
+        st.selectbox(
             "Head",
-            heads,
+            heads(spec),
             key="head",
             bind="query-params",
             width=160 if projector() else 115,
             label_visibility="collapsed",
             help="One head, large, or all heads of the layer.",
         )
-    attention: Attention = layers[layer]
+
+
+def heads(spec: Spec) -> list[str]:
+    """What the page offers to see of a layer: all heads, or one of them."""
+    return [ALL_HEADS, *(f"head {head + 1}" for head in range(spec.model.n_heads))]
+
+
+def chosen_layer(frame: Frame, choices: Choices) -> str:
+    """The name of the chosen layer, or of the first one."""
+    names = {layer_title(name): name for name in frame.attention}
+    return names.get(choices.layer, next(iter(names.values())))
+
+
+def maps(spec: Spec, frame: Frame, choices: Choices) -> dict[str, Part]:
+    """The attention maps of a frame at the chosen stage, layer and head, and what they show."""
+    layer, stage = chosen_layer(frame, choices), choices.stage
+    attention: Attention = frame.attention[layer]
     values = attention.stages[stage]
-    hidden = attention.hidden if stage in ("masked", "weights") else None
-    tokens = attention.query_tokens, attention.key_tokens
-    shared = {"stage": stage, "hidden": hidden, "size": tall(HEIGHT, PROJECTED)}
+    words = IN_WORDS[stage]
     if not np.isfinite(values).all():
-        st.warning("The attention is no longer finite: scrub back to see it as it was before.")
-        return
-    if head == ALL_HEADS:
-        figure = attention_maps(values, *tokens, width=MAPS_WIDTH, **shared)
-        live_plot(
-            figure,
-            key="attention",
-            height=shared["size"].height,
-            on_click=_choose_head,
-            name="attention",
-        )
+        values = np.where(np.isfinite(values), values, np.nan)
+        words = "The attention is no longer finite: scrub back to see it as it was before."
+    shared = {
+        "stage": stage,
+        "hidden": attention.hidden if stage in ("masked", "weights") else None,
+        "size": choices.tall(HEIGHT, PROJECTED),
+        "width": MAPS_WIDTH,
+    }
+    tokens = attention.query_tokens, attention.key_tokens
+    every = choices.head not in heads(spec)[1:]
+    if every:
+        figure = attention_maps(values, *tokens, **shared)
     else:
-        title = f"{layer}, {head}"
-        figure = attention_map(
-            values[heads.index(head) - 1], *tokens, title=title, width=MAPS_WIDTH, **shared
-        )
-        live_plot(figure, key="attention", height=shared["size"].height, name="attention")
-    st.html(f'<small data-stage="{stage}">{explain(IN_WORDS[stage])}</small>')
+        title = f"{layer_title(layer)}, {choices.head}"
+        head = heads(spec).index(choices.head) - 1
+        figure = attention_map(values[head], *tokens, title=title, **shared)
+    return {
+        "attention": Plot(figure, "attention", clickable=every, height=shared["size"].height),
+        "attention_words": Html(f'<small data-stage="{stage}">{explain(words)}</small>'),
+    }
 
 
 def _choose_head(click: Click) -> None:
     st.session_state.head = f"head {click.trace + 1}"
 
 
-def frame_shown(frames: tuple[Frame, ...], key: str) -> Frame:
+def frame_shown(frames: tuple[Frame, ...], step: int) -> Frame:
     """The frame that a scrubber is at: the newest one, unless the visitor has gone back."""
-    step = st.session_state.get(key)
-    for frame in frames[:-1]:
-        if frame.step == step:
-            return frame
-    st.session_state[key] = NEWEST
-    return frames[-1]
+    return next((frame for frame in frames[:-1] if frame.step == step), frames[-1])
+
+
+def is_moving(view: View | None) -> bool:
+    """Whether the newest picture will be followed by newer ones."""
+    return view is not None and view.status.moving
+
+
+def scrubbed(spec: Spec, frames: tuple[Frame, ...], frame: Frame, moving: bool) -> Slider:
+    """A slider over the steps of which there are pictures; its right end is the newest one."""
+    kept = [frame.step for frame in frames[:-1]]
+    live = ", live" if moving and frame is frames[-1] else ""
+    return Slider(
+        f"Shown: step {frame.step} of {spec.training.steps}{live}",
+        (*kept, NEWEST),
+        NEWEST if frame is frames[-1] else frame.step,
+        (*(f"step {step}" for step in kept), "live" if moving else f"step {frames[-1].step}"),
+    )
 
 
 def scrubber(frames: tuple[Frame, ...], moving: bool, key: str, label: str) -> None:
@@ -315,29 +437,17 @@ def scrubber(frames: tuple[Frame, ...], moving: bool, key: str, label: str) -> N
     )
 
 
-def scrub(spec: Spec, frames: tuple[Frame, ...], frame: Frame, moving: bool) -> None:
-    """Back through training, and the visitor's own example."""
-    left, right = st.columns([2, 1], gap="medium", vertical_alignment="bottom")
-    with left:
-        live = ", live" if moving and frame is frames[-1] else ""
-        label = f"Shown: step {frame.step} of {spec.training.steps}{live}"
-        scrubber(frames, moving, "shown_step", label)
-    with right:
-        controls.draw_example(spec)
+def _scrub(step: int) -> None:
+    st.session_state.shown_step = step
 
 
-def details(controller, view: View | None, frames, frame: Frame) -> None:
-    """Predictions, health, what changed, and what this model is made of."""
-    tabs = st.tabs(
-        ["Predictions", "Health", "What changed", "This model", "Download"],
-        key="details",
-        on_change="rerun",
-    )
+def details(controller: Controller, tabs: Sequence[Any], parts: dict[str, Shown]) -> None:
+    """Predictions, health, what changed, and what this model is made of: the open one of them."""
     drawers = (
-        lambda: predictions(frame),
-        lambda: health(controller, view, frames),
-        lambda: changes(controller, view),
-        lambda: parts(controller.spec),
+        lambda: [show_plot(parts["predictions"]), live_html(parts["sample"])],
+        lambda: health_panel(parts),
+        lambda: live_html(parts["changed"]),
+        lambda: inside(controller.spec),
         lambda: download_panel.draw(controller),
     )
     for tab, drawer in zip(tabs, drawers, strict=True):
@@ -346,48 +456,50 @@ def details(controller, view: View | None, frames, frame: Frame) -> None:
                 drawer()
 
 
-def predictions(frame: Frame) -> None:
-    if found := frame.predictions[-MOST_PREDICTIONS:]:
-        figure = prediction_chart(
-            [prediction.shown for prediction in found],
-            [prediction.tokens for prediction in found],
-            [prediction.probabilities for prediction in found],
-            [prediction.target for prediction in found],
-            size=tall(None),
-        )
-        live_plot(figure, key="predictions")
+def predictions(frame: Frame, choices: Choices) -> dict[str, Part]:
+    found = frame.predictions[-MOST_PREDICTIONS:]
+    figure = prediction_chart(
+        [prediction.shown for prediction in found],
+        [prediction.tokens for prediction in found],
+        [prediction.probabilities for prediction in found],
+        [prediction.target for prediction in found],
+        size=choices.tall(None),
+    )
+    sample = ""
     if frame.sample is not None:
-        st.caption("The model continues from its own output:")
-        st.code(frame.sample, language=None, wrap_lines=True)
+        sample = (
+            "<small>The model continues from its own output:</small>"
+            f"<pre data-sample>{html.escape(frame.sample)}</pre>"
+        )
+    return {"predictions": Plot(figure, "predictions"), "sample": Html(sample)}
 
 
-def health(controller, view: View | None, frames: tuple[Frame, ...]) -> None:
+def health(
+    spec: Spec, view: View | None, frames: tuple[Frame, ...], choices: Choices
+) -> dict[str, Part]:
     steps = [frame.step for frame in frames]
-    names = {layer_title(name): name for name in frames[-1].attention}
-    layer = st.session_state.get("layer") or next(iter(names))
-    name = names.get(layer, next(iter(names.values())))
+    name = chosen_layer(frames[-1], choices)
     shown = [frame.attention[name] for frame in frames]
     shared = {
-        "size": tall(None),
+        "size": choices.tall(None),
         "width": HEALTH_WIDTH,
-        "total_steps": controller.spec.training.steps,
+        "total_steps": spec.training.steps,
     }
+    trained = [] if view is None else view.steps.tolist()
+    norms = {} if view is None else {layer_word(n): v for n, v in view.layer_norms.items()}
     turned = [] if view is None else marks(view)
     # A frame at a mark is of what came after it.
     changed = [(step - 0.5, what) for step, what in turned] + examples(frames, name)
-    columns = st.columns(3, gap="medium")
-    with columns[0]:
-        trained = [] if view is None else view.steps.tolist()
-        norms = {} if view is None else {layer_word(n): v for n, v in view.layer_norms.items()}
-        live_plot(gradient_chart(trained, norms, marks=turned, **shared), key="gradients")
-    with columns[1]:
-        entropy = [attention.entropy for attention in shown]
-        largest = [attention.largest for attention in shown]
-        live_plot(entropy_chart(steps, entropy, largest, marks=changed, **shared), key="entropy")
-    with columns[2]:
-        measured = {title: [f.attention[n].spread for f in frames] for title, n in names.items()}
-        theory = shown[-1].theory
-        live_plot(spread_chart(steps, measured, theory, marks=changed, **shared), key="spread")
+    entropy = [attention.entropy for attention in shown]
+    largest = [attention.largest for attention in shown]
+    spread = {layer_title(n): [f.attention[n].spread for f in frames] for n in frames[-1].attention}
+    theory = shown[-1].theory
+    figures = {
+        "gradients": gradient_chart(trained, norms, marks=turned, **shared),
+        "entropy": entropy_chart(steps, entropy, largest, marks=changed, **shared),
+        "spread": spread_chart(steps, spread, theory, marks=changed, **shared),
+    }
+    return {key: Plot(figure, key) for key, figure in figures.items()}
 
 
 def examples(frames: tuple[Frame, ...], name: str) -> list[tuple[float, str]]:
@@ -400,19 +512,27 @@ def examples(frames: tuple[Frame, ...], name: str) -> list[tuple[float, str]]:
     ]
 
 
-def changes(controller: Controller, view: View | None) -> None:
-    if view is not None and view.changes:
-        for step, turned in marks(view):
-            st.markdown(f"- after step **{step}**: {turned}")
-    for ghost in controller.ghosts:
-        st.markdown(
-            f"- an earlier run, with {ghost.label}: {max(ghost.view.steps, default=0)} steps"
-        )
-    if not controller.ghosts and (view is None or not view.changes):
-        st.caption("Nothing yet. Turn a knob during a run, or after it.")
+def health_panel(parts: dict[str, Shown]) -> None:
+    for column, key in zip(
+        st.columns(3, gap="medium"), ("gradients", "entropy", "spread"), strict=True
+    ):
+        with column:
+            show_plot(parts[key])
 
 
-def parts(spec: Spec) -> None:
+def changes(ghosts: Sequence[Ghost], view: View | None) -> Html:
+    """What was turned during the run, and which runs there were before it."""
+    found = [] if view is None else marks(view)
+    lines = [f"after step <b>{step}</b>: {html.escape(turned)}" for step, turned in found] + [
+        f"an earlier run, with {html.escape(ghost.label)}: {max(ghost.view.steps, default=0)} steps"
+        for ghost in ghosts
+    ]
+    if not lines:
+        return Html("<small>Nothing yet. Turn a knob during a run, or after it.</small>")
+    return Html("<ul>" + "".join(f"<li>{line}</li>" for line in lines) + "</ul>")
+
+
+def inside(spec: Spec) -> None:
     """Where the parameters are, and the configuration as the code has it."""
     left, right = st.columns(2)
     with left:

@@ -14,12 +14,18 @@ from playground.experiments.comparison import Comparison
 from playground.experiments.variants import Setup
 from playground.history.database import EVERYONE
 from playground.history.recorder import RECORDER
+from playground.live.channel import Channel, close_all_of
 from playground.runs.controller import Controller
 from playground.runs.pool import RUNS
 from playground.ui.components.cookie import forgetful, visitor_id
 
 
-@st.cache_resource(scope="session", on_release=RUNS.leave, show_spinner=False)
+def _leave(owner: str) -> None:
+    RUNS.leave(owner)
+    close_all_of(owner)
+
+
+@st.cache_resource(scope="session", on_release=_leave, show_spinner=False)
 def _presence(owner: str) -> str:
     """Made again when a tab comes back; released when it goes: runs pause, and end later."""
     RUNS.come_back(owner)
@@ -34,6 +40,14 @@ def controller() -> Controller:
     _presence(owner)
     RECORDER.set_owner(owner, history_owner())
     return st.session_state.controller
+
+
+def channel() -> Channel:
+    """What this tab shows of its runs; nobody can watch it once the tab has gone."""
+    if "channel" not in st.session_state:
+        st.session_state.channel = Channel(controller().owner)
+    st.session_state.channel.open = True
+    return st.session_state.channel
 
 
 def comparison() -> Comparison:

@@ -7,7 +7,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.tasks import TASKS
-from helpers import SMALL, fine, opened, texts, until, widgets
+from helpers import SMALL, fine, number, opened, texts, until, widgets
 from playground.ui import controls as ui
 from playground.ui import run_panels
 from playground.ui.page_list import IDEAS, PAGES
@@ -24,7 +24,7 @@ def usual() -> ui.Choice:
 
 
 def steps(test: AppTest) -> int:
-    return int(test.metric[0].value.split("/")[0])
+    return int(number(test, "Step").split("/")[0])
 
 
 @pytest.mark.parametrize("task, architecture", FORMS)
@@ -465,16 +465,17 @@ def test_a_new_run_is_watched_as_it_goes_wherever_the_last_one_was_scrubbed_to()
     test = opened(**SMALL)
     fine(test.button(key="play").click().run())
     until(test, lambda test: steps(test) == 50)
-    slider = test.select_slider(key="shown_step")
     kept = [frame.step for frame in test.session_state.controller.view.frames]
-    assert slider.options == [f"step {step}" for step in kept], "it offers what there is to see"
-    fine(slider.set_value(kept[3]).run())
-    fine(test.run())
-    assert test.select_slider(key="shown_step").value == kept[3], "it stays where it was put"
-    assert test.metric[0].value == f"{kept[3]} / 50"
+    slider = test.session_state.channel.parts["scrubber"].part
+    assert slider.words == tuple(f"step {step}" for step in kept), "it offers what there is to see"
+    test.session_state.shown_step = kept[3]
+    fine(fine(test.run()).run())
+    slider = test.session_state.channel.parts["scrubber"].part
+    assert slider.value == kept[3], "it stays where it was put"
+    assert number(test, "Step") == f"{kept[3]} / 50"
     assert f'data-step="{kept[3]}"' in texts(test.html)
     fine(test.button(key="reset").click().run())
-    assert test.select_slider(key="shown_step").value == run_panels.NEWEST
+    assert test.session_state.channel.parts["scrubber"].part.value == run_panels.NEWEST
 
 
 def test_the_head_that_is_shown_keeps_its_name_when_another_page_is_visited():

@@ -255,7 +255,7 @@ def test_the_slider_scrubs_the_map_back_to_before_training(visit):
     tab.key("play").wait_for()
     tab.until(lambda: tab.maps() != untrained)
     trained = tab.maps()
-    slider = tab.key("shown_step").locator("input[type=range]")
+    slider = tab.key("scrubber").locator("input[type=range]")
     slider.focus()
     slider.press("Home")
     tab.until(lambda: tab.maps() == untrained, "the slider does not change the map")

@@ -18,9 +18,9 @@ from starlette.applications import Starlette
 from streamlit.testing.v1 import AppTest
 
 import playground
-from playground.app import app, plotly_routes
+from playground.app import app, script_routes
 from playground.figures.style import RUN_COLOURS
-from playground.ui.components.live_plot import PLOTLY_PATH
+from playground.ui.components.live import LIVE_PATH, PLOTLY_PATH, live_js
 
 ROOT = Path(playground.__file__).parent.parent
 
@@ -88,10 +88,13 @@ def test_the_same_figure_is_the_same_message():
     assert payloads(page(body)) == payloads(page(body))
 
 
-def test_script_of_the_component_stays_small():
-    """It travels with every message."""
-    script = Path(playground.__file__).parent / "ui" / "components" / "live_plot.js"
-    assert len(script.read_bytes()) < 8000
+def test_the_script_of_the_components_does_not_travel_with_their_messages():
+    test = page("from playground.figures import loss_chart\nlive_plot(loss_chart([]), key='a')")
+    (node,) = [node.proto for node in test.main if hasattr(node.proto, "bytes")]
+    assert len(node.js_content) < 600
+    status, _, script = ask(script_routes(""), f"/{LIVE_PATH}")
+    assert status == 200 and script == live_js()
+    assert b"CONSTANTS" not in script and PLOTLY_PATH.encode() in script
 
 
 def test_config_has_a_colour_for_each_run_in_both_themes():
@@ -156,7 +159,7 @@ def ask(routes: list, path: str, **headers: str) -> tuple[int, dict[str, str], b
 
 
 def test_plotly_js_is_the_installed_one_and_may_be_kept():
-    status, headers, plain = ask(plotly_routes(""), f"/{PLOTLY_PATH}")
+    status, headers, plain = ask(script_routes(""), f"/{PLOTLY_PATH}")
     assert status == 200
     assert "content-encoding" not in headers
     assert "immutable" in headers["cache-control"]
@@ -164,7 +167,7 @@ def test_plotly_js_is_the_installed_one_and_may_be_kept():
     assert b"plotly.js" in plain[:200]
     assert importlib.metadata.version("plotly") in PLOTLY_PATH
 
-    status, headers, packed = ask(plotly_routes(""), f"/{PLOTLY_PATH}", accept_encoding="gzip, br")
+    status, headers, packed = ask(script_routes(""), f"/{PLOTLY_PATH}", accept_encoding="gzip, br")
     assert status == 200
     assert headers["content-encoding"] == "gzip"
     assert gzip.decompress(packed) == plain
@@ -174,12 +177,14 @@ def test_plotly_js_is_the_installed_one_and_may_be_kept():
 @pytest.mark.parametrize("base", ["", "class", "/school/class/"])
 def test_plotly_js_lies_beside_streamlits_own_files(base):
     prefix = "/" + base.strip("/") if base else ""
-    assert ask(plotly_routes(base), f"{prefix}/{PLOTLY_PATH}")[0] == 200
-    assert ask(plotly_routes(base), f"{prefix}/assets/other.js")[0] == 404
+    assert ask(script_routes(base), f"{prefix}/{PLOTLY_PATH}")[0] == 200
+    assert ask(script_routes(base), f"{prefix}/assets/other.js")[0] == 404
 
 
 def test_app_serves_the_route():
-    assert PLOTLY_PATH in {route.path.lstrip("/") for route in app._user_routes}
+    assert {PLOTLY_PATH, LIVE_PATH, "live/{token}"} <= {
+        route.path.lstrip("/") for route in app._user_routes
+    }
     assert app.script_path.name == "main.py"
 
 

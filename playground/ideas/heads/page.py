@@ -18,7 +18,7 @@ from playground.runs.spec import Spec, counted, in_nats
 from playground.runs.view import View
 from playground.ui.components import live_plot
 from playground.ui.knob import Knob
-from playground.ui.run_panels import frame_shown, scrubber
+from playground.ui.run_panels import NEWEST, frame_shown, scrubber
 
 COUNTS = (1, 2, 4, 8)
 SPARE = 0.05  # nats: a head that costs less to remove hardly counts
@@ -63,7 +63,7 @@ def what_is_split(found: measure.Split, which: int, config: ModelConfig) -> str:
 
 def look(frames: tuple[Frame, ...], spec: Spec, view: View | None) -> None:
     """What every head looks at, now or at the chosen step, and what it is worth."""
-    frame = frame_shown(frames, "heads_step")
+    frame = frame_shown(frames, st.session_state.get("heads_step", NEWEST))
     if len(frames) > 1:
         moving = view is not None and view.status.moving
         scrubber(frames, moving, "heads_step", f"Attention at step {frame.step}")

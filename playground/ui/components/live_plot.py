@@ -6,39 +6,24 @@ is blank for a frame and the visitor's zoom is lost. This component hands the fi
 serves. Colours and fonts follow the visitor's theme (see `playground/figures/style.py`).
 """
 
-import importlib.metadata
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import orjson
 import streamlit as st
 
-from playground.figures.style import GRID, HIDDEN, MUTED, RUN_COLOURS, TEMPLATE, TEXT, alt_text
+from playground.live.picture import Plot, Shown, shown
+from playground.ui.components.live import component
 
-PLOTLY_FILE = f"plotly-{importlib.metadata.version('plotly')}.min.js"
-PLOTLY_PATH = f"assets/{PLOTLY_FILE}"
-
-_CONSTANTS = {
-    "SCRIPT": PLOTLY_PATH,
-    "PALETTE": RUN_COLOURS,
-    "NEUTRALS": {"text": TEXT, "muted": MUTED, "grid": GRID, "hidden": HIDDEN},
-    "TEMPLATE": TEMPLATE,
-}
-_JS = Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
-
-# Without a shadow root: plotly.js keeps its style rules in the document.
-_component = st.components.v2.component(
+_component = component(
     "live_plot",
-    html='<div class="live-plot" role="img"></div>',
-    css="""
+    "mountPlot",
+    '<div class="live-plot" role="img"></div>',
+    """
 .live-plot { width: 100%; overflow: hidden; }
 .live-plot .modebar-container { opacity: 0; transition: opacity 0.2s; }
 .live-plot:hover .modebar-container, .live-plot:focus-within .modebar-container { opacity: 1; }
 """,
-    js=_JS.replace('"CONSTANTS"', json.dumps(_CONSTANTS)),
-    isolate_styles=False,
 )
 
 
@@ -79,32 +64,20 @@ def live_plot(
     """
     if not isinstance(figure, dict):
         figure = json.loads(figure.to_json())
-    layout = figure["layout"]
-    height = height or layout.get("height") or 400
-    payload = {
-        "height": height,
-        "alt": alt or alt_text(figure),
-        "name": name or key,
-        "clickable": clickable or on_click is not None,
-        # The browser has the template, in the visitor's colours.
-        "figure": {**figure, "layout": {**layout, "height": height, "template": None}},
-    }
+    clickable = clickable or on_click is not None
+    return show_plot(shown(key, Plot(figure, name or key, clickable, height, alt)), on_click)
+
+
+def show_plot(part: Shown, on_click: Callable[[Click], None] | None = None) -> Click | None:
+    """The same for a part of what a page shows, which the stream changes in its place."""
 
     def clicked() -> None:
-        point = st.session_state[key].get("click")
+        point = st.session_state[part.key].get("click")
         if on_click is not None and point is not None:
             on_click(Click(**point))
 
     result = _component(
-        key=key,
-        data=orjson.dumps(payload, default=_plain, option=orjson.OPT_SERIALIZE_NUMPY),
-        height=height,
-        on_click_change=clicked,
+        key=part.key, data=part.message, height=part.part.size, on_click_change=clicked
     )
     point = result.get("click")
     return Click(**point) if point else None
-
-
-def _plain(value: Any) -> Any:
-    """Sequences that orjson does not know: a transposed array, a range, a deque."""
-    return value.tolist() if hasattr(value, "tolist") else list(value)

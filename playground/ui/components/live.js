@@ -1,14 +1,15 @@
-// Draws a Plotly figure and keeps it: one newPlot when it appears, Plotly.react from then on.
+// What moves on a page: figures, pieces of HTML, and the socket on which the server sends them.
+// It draws a Plotly figure and keeps it: one newPlot when it appears, Plotly.react from then on.
 const { SCRIPT, PALETTE, NEUTRALS, TEMPLATE } = "CONSTANTS";
-const plots = new WeakMap();
+const plots = new Map(); // root element -> the figure, or slider, that is in it
+const newest = new Map(); // key of an element -> { number, text }: the newest that the stream told
 const themes = new Map();
 const decoder = new TextDecoder();
 
 // On our own server. Streamlit's own scripts tell where the app is mounted.
-function scriptUrl() {
-  const own = document.querySelector('script[src*="static/js/"]');
-  return (own ? own.src.split("static/js/")[0] : new URL("./", location.href).href) + SCRIPT;
-}
+const own = document.querySelector('script[src*="static/js/"]');
+const BASE = own ? own.src.split("static/js/")[0] : new URL("./", location.href).href;
+const scriptUrl = () => BASE + SCRIPT;
 
 // Once per page.
 function loadPlotly() {
@@ -82,6 +83,7 @@ function drawQueue() {
   for (const plot of todo)
     if (performance.now() - start > 30 || plot.root._dragging) later(plot);
     else draw(plot);
+  if ([...queue].every((plot) => plot.root._dragging)) sayDrawn();
 }
 
 function draw(plot) {
@@ -168,7 +170,20 @@ Plotly.newPlot("plot", ${safe(JSON.stringify(figure))}, {}, { responsive: true }
   setTimeout(() => URL.revokeObjectURL(href), 60000);
 }
 
-export default function ({ data, parentElement, setTriggerValue }) {
+// --- what is on the page ---------------------------------------------------------------------
+
+const readPart = (text) => JSON.parse(text.slice(0, text.indexOf(",", text.indexOf('"number"'))) + "}");
+
+// A part came, with the page or on the stream; the newer one of the two is shown.
+function put(plot, text) {
+  const { key, number } = readPart(text);
+  const told = newest.get(key);
+  plot.key = key;
+  plot.text = number && told && told.number > number ? told.text : text;
+  plot.draw ? plot.draw() : later(plot);
+}
+
+export function mountPlot({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".live-plot");
   let plot = plots.get(root);
   if (!plot) {
@@ -183,8 +198,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
     plots.set(root, plot);
     plot.sizes.observe(root);
   }
-  plot.text = decoder.decode(data);
   plot.click = (point) => setTriggerValue("click", point);
+  put(plot, decoder.decode(data));
   loadPlotly().then(() => later(plot), (error) => (root.textContent = error.message));
   return () => {
     plot.gone = true;
@@ -192,4 +207,98 @@ export default function ({ data, parentElement, setTriggerValue }) {
     plots.delete(root);
     if (plot.drawn !== undefined) window.Plotly.purge(root);
   };
+}
+
+export function mountSlider({ data, parentElement, setTriggerValue }) {
+  const root = parentElement.querySelector(".live-slider");
+  const [label, input, output] = root.children;
+  const slider = plots.get(root) ?? { root };
+  slider.draw = () => {
+    const { label: text, values, value, words } = JSON.parse(slider.text);
+    const show = () => (output.value = input.ariaValueText = words[input.value]);
+    label.textContent = text;
+    input.max = values.length - 1;
+    input.disabled = values.length < 2;
+    if (!slider.held) input.value = values.indexOf(value);
+    show();
+    input.oninput = () => ((slider.held = true), show());
+    input.onchange = () => {
+      slider.held = false;
+      setTriggerValue("value", values[input.value]);
+    };
+  };
+  plots.set(root, slider);
+  put(slider, decoder.decode(data));
+  return () => plots.delete(root);
+}
+
+// Streamlit has put the words of the page's last run there, which may be older.
+function putHtml() {
+  for (const element of document.querySelectorAll("[data-live]")) {
+    const told = newest.get(element.dataset.live);
+    if (!told || told.number <= Number(element.dataset.newest)) continue;
+    element.innerHTML = JSON.parse(told.text).html;
+    element.dataset.newest = told.number;
+  }
+}
+
+// --- the stream ------------------------------------------------------------------------------
+
+const stream = { wait: 0 };
+
+// One for the tab, on all pages; closed while nobody sees it, opened again if it breaks.
+function connect() {
+  clearTimeout(stream.timer);
+  const want = stream.token && !document.hidden ? stream.token : undefined;
+  if (stream.socket && stream.of !== want) {
+    stream.socket.onclose = null;
+    stream.socket.close();
+    stream.socket = undefined;
+  }
+  if (!want || stream.socket) return;
+  const socket = new WebSocket(BASE.replace("http", "ws") + "live/" + want);
+  Object.assign(stream, { socket, of: want });
+  socket.onmessage = ({ data }) => {
+    stream.wait = 0;
+    hear(data.split("\n"));
+  };
+  socket.onclose = () => {
+    stream.socket = undefined;
+    stream.wait = Math.min(30000, 2 * stream.wait || 500);
+    stream.timer = setTimeout(connect, stream.wait);
+  };
+}
+document.addEventListener("visibilitychange", connect);
+
+function hear([head, ...texts]) {
+  for (const text of texts) {
+    const { key, number } = readPart(text);
+    newest.set(key, { number, text });
+  }
+  for (const plot of plots.values()) {
+    const told = newest.get(plot.key);
+    if (told && told.text !== plot.text) put(plot, told.text);
+  }
+  putHtml();
+  stream.drawing = true;
+  // Also if no figure has changed.
+  if (!queue.size) requestAnimationFrame(sayDrawn);
+  const { turn } = JSON.parse(head);
+  if (turn > (stream.turn ?? 0)) stream.onTurn(turn);
+  stream.turn = turn;
+}
+
+function sayDrawn() {
+  if (stream.drawing && stream.socket?.readyState === WebSocket.OPEN) stream.socket.send("drawn");
+  stream.drawing = false;
+}
+
+export function mountStream({ data: { token }, setTriggerValue }) {
+  if (token !== stream.token) {
+    Object.assign(stream, { token, turn: 0, wait: 0 });
+    newest.clear();
+  }
+  stream.onTurn = (turn) => setTriggerValue("turn", turn);
+  connect();
+  return () => {};
 }

@@ -1,0 +1,114 @@
+"""What moves on a page: words and figures, drawn by one script that Streamlit's components share.
+
+The script is served by `playground/app.py`, so that it travels once and not with every message.
+Streamlit draws each part once; from then on the stream of the tab (`playground/live/`) changes it.
+"""
+
+import hashlib
+import importlib.metadata
+import json
+from collections.abc import Callable, Mapping
+from functools import cache
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from playground.figures.style import GRID, HIDDEN, MUTED, RUN_COLOURS, TEMPLATE, TEXT
+from playground.live.channel import Channel
+from playground.live.picture import Html, Shown
+
+PLOTLY_FILE = f"plotly-{importlib.metadata.version('plotly')}.min.js"
+PLOTLY_PATH = f"assets/{PLOTLY_FILE}"
+
+_CONSTANTS = {
+    "SCRIPT": PLOTLY_PATH,
+    "PALETTE": RUN_COLOURS,
+    "NEUTRALS": {"text": TEXT, "muted": MUTED, "grid": GRID, "hidden": HIDDEN},
+    "TEMPLATE": TEMPLATE,
+}
+
+
+@cache
+def live_js() -> bytes:
+    """The script of all components that move."""
+    source = Path(__file__).with_name("live.js").read_text(encoding="utf-8")
+    return source.replace('"CONSTANTS"', json.dumps(_CONSTANTS)).encode()
+
+
+LIVE_PATH = f"assets/live-{hashlib.sha256(live_js()).hexdigest()[:12]}.js"
+
+# `MOUNT` is a function of live.js. Streamlit's own scripts tell where the app is mounted.
+_STUB = """
+export default function (component) {
+  const own = document.querySelector('script[src*="static/js/"]')
+  const base = own ? own.src.split("static/js/")[0] : new URL("./", location.href).href
+  window.playgroundLive ??= import(base + "PATH")
+  const mounted = window.playgroundLive.then((live) => live.MOUNT(component))
+  return () => mounted.then((unmount) => unmount())
+}
+"""
+
+
+def component(name: str, mount: str, html: str, css: str = "") -> Any:
+    """A Streamlit component that a function of live.js draws."""
+    # Without a shadow root: plotly.js keeps its style rules in the document.
+    return st.components.v2.component(
+        name,
+        html=html,
+        css=css or None,
+        js=_STUB.replace("PATH", LIVE_PATH).replace("MOUNT", mount),
+        isolate_styles=False,
+    )
+
+
+_stream = component("live_stream", "mountStream", '<div class="live-stream"></div>')
+
+
+def live_stream(channel: Channel) -> None:
+    """Let the tab watch its channel. Draws nothing that is seen; a new turn reruns the page."""
+    data = {"token": channel.token}
+    _stream(key="live_stream", data=data, height=0, on_turn_change=lambda: None)
+
+
+def live_html(part: Shown) -> None:
+    """A piece of HTML that the stream changes in its place."""
+    st.html(f'<div data-live="{part.key}" data-newest="{part.number}">{part.part.html}</div>')
+
+
+_slider = component(
+    "live_slider",
+    "mountSlider",
+    '<label class="live-slider"><span></span><input type="range" min="0"><output></output></label>',
+    """
+.live-slider { display: grid; grid-template-columns: 1fr auto; column-gap: 0.6rem; }
+.live-slider span { grid-column: 1 / -1; font-size: 0.875rem; }
+.live-slider input { width: 100%; accent-color: var(--st-primary-color); }
+.live-slider output { min-width: 5rem; font-size: 0.875rem; }
+""",
+)
+
+
+def live_slider(part: Shown, on_move: Callable[[int], None]) -> None:
+    """A slider to which the stream adds stops; `on_move` is called with the chosen value."""
+
+    def moved() -> None:
+        value = st.session_state[part.key].get("value")
+        if isinstance(value, int):
+            on_move(value)
+
+    _slider(key=part.key, data=part.message, on_value_change=moved)
+
+
+def number_cells(cells: Mapping[str, tuple[str, str]]) -> Html:
+    """Numbers side by side, as many as fit: title -> (value, what it means)."""
+    return Html(
+        '<div class="numbers">'
+        + "".join(
+            f'<div title="{escape(help)}"><small>{escape(title)}</small>'
+            f'<b data-number="{escape(title)}">{escape(value)}</b></div>'
+            for title, (value, help) in cells.items()
+        )
+        + "</div>"
+    )
