@@ -163,7 +163,7 @@ class TrainConfig(Knobs):
 
     steps: int = knob(300, hot=True, low=1, high=10**6, help="Optimiser steps in the whole run.")
     batch_size: int = knob(32, hot=True, low=1, high=2**20, help="Examples in one step.")
-    lr: float = knob(1e-3, hot=True, low=0.0, high=1e6, help="Peak learning rate.")
+    lr: float = knob(1e-3, hot=True, low=0.0, high=1e30, help="Peak learning rate.")
     optimizer: str = knob("adamw", choices=OPTIMIZERS, help="How a gradient becomes a step.")
     weight_decay: float = knob(
         0.01, hot=True, low=0.0, high=1e6, help="Pull of the weights towards zero."

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import streamlit as st
 
-from playground.ui import controls, link, page_head
+from playground.ui import controls, link, notes, page_head
 from playground.ui.components import live_stream
 from playground.ui.components.cookie import remember_visitor
-from playground.ui.knob import show_notes
 from playground.ui.page_list import HOME, IDEAS, INSTRUMENTS, About
 from playground.ui.session import channel, controller, history_mode, say_history_problem
 
@@ -46,8 +45,9 @@ PROJECTOR = "html { font-size: clamp(17px, 1.4vw, 26px); }"
 
 # Before the navigation: it would make the page's sign the icon, and fetch it from the internet.
 st.set_page_config("Transformer playground", page_icon=ICON, layout="wide")
-link.check_link()
 page = st.navigation(NAVIGATION, position="top")
+notes.begin(page.url_path)
+link.check_link(page)
 uses_knobs = page.url_path in USE_KNOBS
 st.set_page_config(initial_sidebar_state="auto" if uses_knobs else "collapsed")
 page_head.draw(uses_knobs)
@@ -56,9 +56,10 @@ live_stream(channel())
 with st.sidebar:
     controls.draw(controller().device)
 controls.open_page()
-show_notes(page.url_path)
+notes.draw()
 if history_mode() == "visitor":
     remember_visitor()
 say_history_problem()
 st.html(f"<style>{STYLE}{PROJECTOR * page_head.projector()}</style>")
 page.run()
+link.check_rest(page)

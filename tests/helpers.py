@@ -1,5 +1,6 @@
 """What several tests share: a page without a browser, a small run, and waiting."""
 
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -95,3 +96,8 @@ def number(test: AppTest, title: str) -> str:
 def texts(elements: Any) -> str:
     """All that these elements say."""
     return " ".join(element.value for element in elements)
+
+
+def as_seen(markdown: str) -> str:
+    """What a browser shows of a text that `literal` has written."""
+    return re.sub(r"\\([\\`*\[<~$_&])", r"\1", markdown.replace("\u2060", ""))

@@ -6,6 +6,7 @@ from playground.experiments.series import Series, any_live
 from playground.experiments.variants import Setup
 from playground.ui import compare_panels, controls, play_buttons
 from playground.ui.components.copy_link import copy_link
+from playground.ui.literal import literal
 from playground.ui.page_list import INSTRUMENTS
 from playground.ui.session import comparison as my_comparison
 from playground.ui.session import controller as my_controller
@@ -36,7 +37,7 @@ st.header(INSTRUMENTS["compare"].title, anchor=False)
 controller, compared = my_controller(), my_comparison()
 choice = controls.choice()
 if choice.problem:
-    st.error(choice.problem)
+    st.error(literal(choice.problem))
 if choice.spec is None:
     st.stop()
 setup = compare_panels.questions(choice.spec, controller.device)

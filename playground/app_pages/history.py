@@ -20,6 +20,7 @@ from playground.runs.view import View
 from playground.ui import download_panel, own_text
 from playground.ui.compare_panels import layers_in_common
 from playground.ui.components import live_plot
+from playground.ui.literal import literal
 from playground.ui.page_head import head, tall
 from playground.ui.page_list import INSTRUMENTS
 from playground.ui.run_panels import IN_WORDS, log_switch, references
@@ -106,7 +107,7 @@ def attempt(action: Callable[..., str | None], *args: Any) -> None:
     st.session_state.history_refused = None
     try:
         if done := action(*args):
-            st.toast(done)
+            st.toast(literal(done))
     except (ValueError, HistoryUnavailable) as error:
         st.session_state.history_refused = download_panel.with_hint(error)
 
@@ -177,7 +178,7 @@ def actions(chosen: list[Entry]) -> None:
             help="A new name for this run, at most 120 characters.",
         )
     if refused := st.session_state.get("history_refused"):
-        st.error(refused)
+        st.error(literal(refused))
     elif go:
         st.switch_page(INSTRUMENTS["playground"].file, query_params={})  # the knobs write theirs
 
@@ -287,7 +288,7 @@ def picture_of(entry: Entry) -> Frame | None:
     try:
         return RECORDER.history.picture(owner, entry.id)
     except ValueError as error:
-        st.caption(f"{error}.")
+        st.caption(literal(f"{error}."))
         return None
 
 
@@ -299,12 +300,12 @@ def page() -> None:
     try:
         entries = RECORDER.history.list(owner)
     except HistoryUnavailable as error:
-        st.warning(f"{for_visitor(str(error))}. Everything else works without it.")
+        st.warning(literal(f"{for_visitor(str(error))}. Everything else works without it."))
         return
     if notice := RECORDER.history.notice:
-        st.warning(for_visitor(notice))
+        st.warning(literal(for_visitor(notice)))
     if RECORDER.problem:
-        st.warning(f"The last run could not be kept: {for_visitor(RECORDER.problem)}.")
+        st.warning(literal(f"The last run could not be kept: {for_visitor(RECORDER.problem)}."))
     if not entries:
         st.info(f"Nothing yet: a run of at least {WORTH_KEEPING} steps appears here when it ends.")
         return

@@ -12,7 +12,9 @@ from playground.experiments.variants import caution
 from playground.runs import estimate
 from playground.runs.spec import changes_text
 from playground.ui import compare_panels, controls, play_buttons
-from playground.ui.knob import forget_notes, note
+from playground.ui.knob import settle_choice
+from playground.ui.literal import literal
+from playground.ui.notes import forget
 from playground.ui.page_head import head
 from playground.ui.session import controller as my_controller
 from playground.ui.session import start_runs
@@ -40,7 +42,7 @@ def attempt(name: str) -> Attempt:
 
 
 def choose(name: str | None) -> None:
-    forget_notes()
+    forget("scenario")
     st.session_state.scenario = name
 
 
@@ -171,7 +173,7 @@ def reveal(scenario: Scenario, series: Seen) -> None:
     """The outcome beside the prediction, the numbers, the reason, and the ways on."""
     if any(not view.status.conclusive for line in series for view in line.views):
         why = {view.message for line in series for view in line.views if view.message}
-        st.error(f"Not all runs finished, so there is no conclusion. {' '.join(why)}")
+        st.error(f"Not all runs finished, so there is no conclusion. {literal(' '.join(why))}")
         return
     results = scenarios.measure(scenario, series)
     happened = scenario.outcome(results)
@@ -236,9 +238,7 @@ def take_further(scenario: Scenario) -> None:
 
 controller, found = my_controller(), scenarios.load()
 compared: Comparison = st.session_state.setdefault("scenario_runs", Comparison(controller.owner))
-asked = st.query_params.get("scenario")
-if asked and asked not in found and "scenario" not in st.session_state:
-    note(f"`scenario={asked}`: there is no such scenario; all of them are shown")
+settle_choice("scenario", found)
 with head().container(horizontal=True, vertical_alignment="bottom"):
     name = st.selectbox(
         "Scenario",
@@ -248,7 +248,8 @@ with head().container(horizontal=True, vertical_alignment="bottom"):
         key="scenario",
         bind="query-params",
         width=320,
-        on_change=forget_notes,
+        on_change=forget,
+        args=("scenario",),
         help="Clear it to see all of them.",
     )
     if name is not None:

@@ -11,6 +11,7 @@ from playground.runs.view import View
 from playground.ui import controls, play_buttons, run_panels
 from playground.ui.components.copy_link import copy_link
 from playground.ui.glossary import GLOSSARY
+from playground.ui.literal import literal
 from playground.ui.session import controller as my_controller
 
 
@@ -60,14 +61,14 @@ def chosen_spec(controller: Controller) -> Spec | None:
     """The knobs' spec with the visitor's own example, if it is one."""
     choice = controls.choice()
     if choice.problem:
-        st.error(choice.problem)
+        st.error(literal(choice.problem))
     if choice.spec is None:
         return controller.spec
     text = controls.own_example()
     try:
         choice.spec.task.probe(choice.spec.model.architecture, text)
     except ValueError as error:
-        st.error(f"Your example: {error}. The task's own example is shown.")
+        st.error(literal(f"Your example: {error}. The task's own example is shown."))
         text = None
     return replace(choice.spec, probe=text)
 
@@ -79,7 +80,7 @@ if spec is None:
 try:
     controller.follow(spec)
 except ValueError as error:
-    st.error(str(error))
+    st.error(literal(error))
 run_panels.watch(controller)
 view = controller.view
 if view is not None:

@@ -27,7 +27,8 @@ from playground.ui import controls
 from playground.ui.components import live_plot
 from playground.ui.glossary import explain
 from playground.ui.knob import Knob
-from playground.ui.link import EVERY, MODEL, TRAINING
+from playground.ui.link import EVERY, MODEL, SEEDS, TRAINING
+from playground.ui.literal import literal
 from playground.ui.page_head import tall
 from playground.ui.run_panels import (
     IN_WORDS,
@@ -40,7 +41,6 @@ from playground.ui.run_panels import (
 TARGET_SHARE = (
     0.5  # of the best guess without reading the input: the table says when a run gets there
 )
-SEEDS = (1, 2, 3, 5, 6, 8, 10)
 FIRST_QUESTION = "scale=none"
 WIDTH = 1000  # pixels in a window of usual width
 
@@ -102,13 +102,13 @@ def questions(base: Spec, device: Device) -> Setup:
     try:
         setup = read_link(st.session_state.variants or "", base, device)
     except ValueError as error:
-        st.error(str(error))
+        st.error(literal(error))
         return Setup(base)
     if setup.left_out:
-        st.warning("\n\n".join(setup.left_out))
+        st.warning("\n\n".join(map(literal, setup.left_out)))
     for variant in setup.variants:
         if warning := caution(variant.changes):
-            st.warning(f"{variant.label}: {warning}.")
+            st.warning(literal(f"{variant.label}: {warning}."))
     with chips:
         show_chips(setup)
     return setup

@@ -13,9 +13,8 @@ from core.config import ModelConfig, TrainConfig
 from core.device import Device
 from core.tasks import TASKS, Task
 from playground.runs.spec import Spec
-from playground.ui import own_text
-from playground.ui.knob import forget_notes
-from playground.ui.link import EVERY, MAX_HEADS, MODEL, OF_TASK, TASK, TRAINING, overrule, present
+from playground.ui import notes, own_text
+from playground.ui.link import EVERY, MAX_HEADS, MODEL, OF_TASK, TASK, TRAINING, present
 from playground.ui.page_list import PAGES
 
 FIRST = ("d_model", "n_heads", "n_layers", "scale", "position", "mask", "residual", "norm", "init")
@@ -38,8 +37,9 @@ class Choice:
 
 
 def heads_offered() -> list[int]:
-    """Head counts that fit the chosen width and position scheme."""
-    d_model, even = present("d_model"), present("position") == "rotary"
+    """Head counts that fit the chosen width and position scheme; an odd width has no rotary one."""
+    d_model = present("d_model")
+    even = present("position") == "rotary" and d_model % 2 == 0
     divisors = [n for n in range(1, MAX_HEADS + 1) if d_model % n == 0]
     return [n for n in divisors if not (even and d_model // n % 2)]
 
@@ -49,8 +49,20 @@ def why_heads() -> str:
     return f"each head gets d_model/n_heads columns of {present('d_model')}{even}"
 
 
+def positions_offered() -> list[str]:
+    """Rotary positions turn pairs of columns: an odd width has none."""
+    odd = present("d_model") % 2
+    return [name for name in MODEL["position"].choices if not (odd and name == "rotary")]
+
+
 def why_not(task: type[Task], architecture: str) -> str:
     return f"task {task.name} has no such form, {task.refusals.get(architecture, '')}"
+
+
+LIMITS = {
+    "n_heads": lambda: (heads_offered(), why_heads()),
+    "position": lambda: (positions_offered(), "rotary positions turn pairs of columns"),
+}
 
 
 def warmups_offered() -> list[int]:
@@ -61,7 +73,7 @@ def warmups_offered() -> list[int]:
 
 def _new_task() -> None:
     """Another task: an example of the old one means nothing."""
-    forget_notes()
+    notes.forget(TASK.key)
     st.session_state.probe = ""
 
 
@@ -85,7 +97,7 @@ def _draw(device: Device) -> Choice:
     with st.container(key="first_knobs", gap="small"):
         model = {}
         for name in FIRST:
-            limits = (heads_offered(), why_heads()) if name == "n_heads" else ()
+            limits = LIMITS[name]() if name in LIMITS else ()
             model[name] = MODEL[name].draw(*limits, width="stretch")
             if name == "mask" and model["mask"] == "window":
                 model["window"] = MODEL["window"].draw()
@@ -110,7 +122,6 @@ def _draw(device: Device) -> Choice:
         width="stretch",
         help="Every knob back to where it was at the start.",
     )
-    overrule()
     if _lacks_text():
         return Choice(None, own_text.MISSING)
     try:
@@ -179,7 +190,7 @@ def turn_to(spec: Spec) -> None:
         ValueError: no knob says this; nothing has been turned then.
     """
     values = knobs_of(spec)
-    forget_notes()
+    notes.forget()
     for key, value in values.items():
         st.session_state[key] = value
     st.session_state.probe = spec.probe or ""
@@ -187,7 +198,7 @@ def turn_to(spec: Spec) -> None:
 
 def back_to_defaults() -> None:
     """Every knob, and the example, back to where it was at first."""
-    forget_notes()
+    notes.forget()
     for key, knob in EVERY.items():
         if key in st.session_state:
             st.session_state[key] = knob.default

@@ -19,6 +19,7 @@ from playground.runs.controller import Controller
 from playground.runs.limits import check_limits
 from playground.runs.spec import Spec, hot_changes_text
 from playground.ui import controls, own_text
+from playground.ui.literal import literal
 
 CHECKPOINT_MB = 300
 CONFIG_MB = -(-MAX_CONFIG_BYTES // 2**20)
@@ -170,9 +171,9 @@ def uploads(controller: Controller) -> None:
             help="Replaces the run on the page; it is paused until you press Play.",
         )
     if problem := st.session_state.get("upload_problem"):
-        st.error(problem)
+        st.error(literal(problem))
     if note := st.session_state.get("upload_note"):
-        st.info(note)
+        st.info(literal(note))
 
 
 def _load(key: str, load: Callable[[Controller, bytes], str], controller: Controller) -> None:

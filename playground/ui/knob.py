@@ -1,18 +1,23 @@
 """A knob on a page: one choice, kept in the page's link.
 
-A widget silently replaces an impossible value of a link. Here the page says so: a link can hold
-anything.
+A link can hold anything, and a widget silently replaces what it cannot read, or fails. So before
+it is drawn the address is settled: it holds what the widget reads, and what cannot be used is said.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
 
 from core.knobs import cut
+from playground.ui.literal import literal
+from playground.ui.notes import forget, note
 
 MOST_BUTTONS = 6  # choices that usually fit into a row of buttons; more make a slider
+
+
+KEYS: set[str] = set()  # of every knob that there is
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,10 @@ class Knob:
     most: int = MOST_BUTTONS
     parse: Callable[[str], Any] | None = None  # the value of a text; None: the one that is shown so
     between: bool = False  # whether numbers between the smallest and the largest choice do as well
+    lowest: float | None = None  # the smallest of them, where that is below the choices
+
+    def __post_init__(self) -> None:
+        KEYS.add(self.key)
 
     # --- values ---------------------------------------------------------------------------
 
@@ -49,12 +58,17 @@ class Knob:
         Raises:
             ValueError: says which values it takes.
         """
-        if value in self.choices:
+        if value in self.choices or (self.between and value is not None and self._between(value)):
             return value
-        numbers = [choice for choice in self.choices if choice is not None] if self.between else []
-        if value is None or not numbers or not min(numbers) <= value <= max(numbers):
-            raise ValueError(self._rule())
-        return value
+        raise ValueError(self._rule())
+
+    def _between(self, value: Any) -> bool:
+        low, high = self._ends()
+        return low <= value <= high
+
+    def _ends(self) -> tuple[Any, Any]:
+        numbers = [choice for choice in self.choices if choice is not None]
+        return min(numbers) if self.lowest is None else self.lowest, max(numbers)
 
     def present(self) -> Any:
         """Its value, even before its widget exists: from the state, the link, or the default."""
@@ -71,26 +85,16 @@ class Knob:
         if isinstance(self.choices, range):
             return f"choose a whole number from {self.choices[0]} to {self.choices[-1]}"
         offered = ", ".join(map(self.show, self.choices))
-        return f"choose one of {offered}" + (", or a number between them" if self.between else "")
+        if not self.between:
+            return f"choose one of {offered}"
+        low, high = map(self.show, self._ends())
+        return f"choose one of {offered}, or a number from {low} to {high}"
 
     # --- the link -------------------------------------------------------------------------
 
-    def check_link(self) -> None:
-        """Use what the link says of this knob, and note what cannot be used."""
-        texts = st.query_params.get_all(self.key)
-        if not texts or self.key in st.session_state:
-            return
-        problem, value = "", self.default
-        try:
-            value = self.read(texts[0])
-            if len(texts) > 1:
-                problem, value = f"` is given {len(texts)} times", self.default
-        except ValueError as error:
-            problem = f"={cut(texts[0])}`: {error}"
-        if problem:
-            note(f"`{self.key}{problem}; the default {self.show(value)} is used")
-        if problem or texts[0] != self._of_widget(value):
-            st.session_state[self.key] = value
+    def settled(self, texts: Sequence[str]) -> str | None:
+        """What the address is to hold of this knob: see `settled`."""
+        return settled(self.key, texts, self.read, self._of_widget, self.show(self.default))
 
     def _of_widget(self, value: Any) -> str:
         """The one spelling that the widget itself reads in a link, which may hold another."""
@@ -112,7 +116,7 @@ class Knob:
             why: the reason for that.
             style: `width`, `label_visibility` … of the widget.
         """
-        self.check_link()
+        settle(self.key, self.settled)
         offered = self._offered(choices)
         self._fit(offered, why)
         common = {
@@ -158,13 +162,16 @@ class Knob:
             name = self.title.partition(":")[0]
             st.toast(f"{name} {self.show(present)} → {self.show(fitted)}: {why}")
         elif self.key in st.query_params:
-            note(f"`{self.key}={self.show(present)}`: {why}; {self.show(fitted)} is used")
+            given = literal(f"{self.key}={self.show(present)}")
+            note(self.key, f"{given}: {why}; {self.show(fitted)} is used")
+            st.query_params[self.key] = self._of_widget(fitted)
+            st.rerun()
         else:
             return  # it is at its default: the widget starts with what is nearest
         st.session_state[self.key] = fitted
 
     def _turned(self) -> None:
-        forget_notes()
+        forget(self.key)
         if self.on_change is not None:
             self.on_change()
 
@@ -184,34 +191,67 @@ def nearest(legal: Sequence[Any], wanted: Any) -> Any:
     return min(legal, key=lambda n: (abs(n - wanted), n))
 
 
-# --- what in a link cannot be used ---------------------------------------------------------------
+# --- the address ---------------------------------------------------------------------------------
 
 
-def note(text: str) -> None:
-    """Say that something in the link could not be used, until a knob is turned."""
-    notes().append(text)
-    if "notes_place" in st.session_state:
-        _write_notes()
+def settled(
+    key: str,
+    texts: Sequence[str],
+    read: Callable[[str], Any],
+    write: Callable[[Any], str] = str,
+    default: str = "",
+) -> str | None:
+    """What the address is to hold of a key: a spelling that its widget reads, or nothing.
+
+    Notes what cannot be used.
+
+    Args:
+        texts: what the address holds of it.
+        read: the value of a text; raises ValueError, saying the rule.
+        write: the spelling of a value that the widget reads.
+        default: what is used instead of an impossible value, in words.
+    """
+    problem = f"{literal(key)} is given {len(texts)} times" if len(texts) > 1 else ""
+    try:
+        written = write(read(texts[0]))
+    except ValueError as error:
+        problem = problem or f"{literal(f'{key}={cut(texts[0])}')}: {literal(error)}"
+    if problem:
+        used = f"the default {default} is used" if default else "it is ignored"
+        note(key, f"{problem}; {used}")
+        return None
+    return written
 
 
-def notes() -> list[str]:
-    return st.session_state.setdefault("link_notes", [])
+def one_of(*choices: Any) -> Callable[[str], str]:
+    """Reads a text that has to be one of some choices as they are shown."""
+
+    def read(text: str) -> str:
+        if text not in map(str, choices):
+            raise ValueError(f"choose one of {', '.join(map(str, choices))}")
+        return text
+
+    return read
 
 
-def forget_notes() -> None:
-    notes().clear()
+def settle_choice(key: str, choices: Iterable[str]) -> None:
+    """Settle a key whose widget offers what the page alone knows."""
+    settle(key, lambda texts: settled(key, texts, one_of(*choices)))
 
 
-def show_notes(page: str) -> None:
-    """Draw the notes on the page to which the link led; what is found further down joins them."""
-    if st.session_state.setdefault("notes_page", page) != page:
-        st.session_state.notes_page = page
-        forget_notes()
-    st.session_state.notes_place = st.empty()
-    if notes():
-        _write_notes()
+def settle(key: str, of_address: Callable[[Sequence[str]], str | None]) -> None:
+    """Settle what the address holds of one key, before its widget is drawn for the first time.
 
+    The page runs again, from the new address, where that has changed.
 
-def _write_notes() -> None:
-    texts = " ".join(f"{text}." for text in notes())
-    st.session_state.notes_place.warning(f"Not everything in this link could be used. {texts}")
+    Args:
+        of_address: what the address is to hold: see `settled`.
+    """
+    texts = st.query_params.get_all(key)
+    if not texts or key in st.session_state or (written := of_address(texts)) == texts[0]:
+        return
+    if written is None:
+        del st.query_params[key]
+    else:
+        st.query_params[key] = written
+    st.rerun()

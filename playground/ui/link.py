@@ -4,16 +4,20 @@ A knob's key is the config field's name, and its value is bound to the query str
 the address bar is the page. A link can hold anything: what it may not hold is said, and not used.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field as Item
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import streamlit as st
+from streamlit.navigation.page import Page
 
-from core.knobs import as_text, cut, from_text
+from core.knobs import SWITCH, as_text, cut, from_text
 from playground.runs.spec import KNOBS, MODEL_KNOBS, TASK_KNOBS, TRAINING_KNOBS
-from playground.ui.knob import Knob, note
+from playground.ui.knob import KEYS, Knob, one_of, settled
+from playground.ui.literal import literal
+from playground.ui.notes import note
 from playground.ui.page_list import IDEAS
 
 MAX_HEADS = 16
@@ -66,6 +70,7 @@ OFFERED: dict[str, tuple[Any, ...]] = {
     "warmup": (0, 10, 30, 50, 100, 300, 1000),
     "clip": (None, 0.1, 0.3, 1.0, 3.0, 10.0),
 }
+LOWEST = {"clip": 1e-6}  # where less than the offered numbers does, but not all that a config takes
 
 
 def _knobs(items: Mapping[str, Item], task: str = "") -> dict[str, Knob]:
@@ -80,6 +85,7 @@ def _knobs(items: Mapping[str, Item], task: str = "") -> dict[str, Knob]:
             partial(as_text, item),
             parse=partial(from_text, item),
             between=not task and name in OFFERED and name != "n_heads",
+            lowest=LOWEST.get(name, item.metadata["low"]),
         )
         for name, item in items.items()
     }
@@ -102,54 +108,104 @@ TASK = _knobs({"task": KNOBS["task"]})["task"]
 EVERY = {"task": TASK} | MODEL | TRAINING
 for of_one in OF_TASK.values():
     EVERY |= of_one
-# Keys of widgets that are bound to the link but are not knobs of a run.
-OTHER_KEYS = {
-    "variants",
-    "seeds",
-    "projector",
-    "log",
-    "show_lr",
-    "stage",
-    "layer",
-    "head",
-    "probe",
-    "fingerprint",
-    "more_task",
-    "more_model",
-    "more_training",
-    "scenario",
-}
 
 
-def check_link() -> None:
-    """Note what the link holds that it may not hold, and use something else instead.
+def _switch(text: str) -> bool:
+    if text.lower() not in SWITCH:
+        raise ValueError("choose on or off")
+    return SWITCH[text.lower()]
 
-    Once a session, before the first widget is drawn; knobs that are not on the page count too.
+
+def _mark(text: str) -> str:
+    if text and not re.fullmatch("[0-9a-f]{12}", text):
+        raise ValueError("it is no beginning of a SHA-256")
+    return text
+
+
+class Other(NamedTuple):
+    """A widget that is bound to the link, but is no knob: on which pages, and what it may hold."""
+
+    pages: tuple[str, ...] = ()  # none: on all of them
+    read: Callable[[str], Any] = str  # what no page can know beforehand, it checks itself
+    write: Callable[[Any], str] = str
+
+
+def _shown(value: bool) -> str:
+    return str(value).lower()
+
+
+PLAYGROUND, COMPARED = ("",), ("compare", "scenarios")
+SEEDS = (1, 2, 3, 5, 6, 8, 10)
+STAGES = {"scores": "q·k", "scaled": "·scale", "masked": "+mask", "weights": "softmax"}
+OTHERS = {
+    "projector": Other((), _switch, _shown),
+    "more_task": Other((), _switch, _shown),
+    "more_model": Other((), _switch, _shown),
+    "more_training": Other((), _switch, _shown),
+    "fingerprint": Other((), _mark),
+    "probe": Other(PLAYGROUND),
+    "layer": Other(PLAYGROUND),
+    "head": Other(PLAYGROUND),
+    "show_lr": Other(PLAYGROUND, _switch, _shown),
+    "log": Other((*PLAYGROUND, *COMPARED, "history"), _switch, _shown),
+    "stage": Other((*PLAYGROUND, *COMPARED), one_of(*STAGES.values())),
+    "variants": Other(("compare",)),
+    "seeds": Other(("compare",), one_of(*SEEDS)),
+    "scenario": Other(("scenarios",)),
+    "lookup_words": Other(("lookup",)),
+    "lookup_query": Other(("lookup",)),
+    "lookup_key": Other(("lookup",)),
+    "depth_numbers": Other(("depth",)),
+} | {f"lookup_key_{i}": Other(("lookup",)) for i in range(1, 5)}
+
+
+def check_link(page: Page) -> None:
+    """Let the address hold only what it can mean, and note the rest; before any widget is drawn.
+
+    Knobs that are not on the page count too. What a page alone can judge it settles itself.
     """
-    if "overruled" not in st.session_state:
-        for key in st.query_params:
-            if key in EVERY:
-                EVERY[key].check_link()
-            elif key not in OTHER_KEYS and key.partition("_")[0] not in IDEAS:
-                meant = [name for name in EVERY if name.endswith(f"_{key}")]
-                near = f" (did you mean {' or '.join(meant)}?)" if meant else ""
-                note(f"`{cut(key)}` is not a knob of this page: ignored{near}")
-        keys = EVERY.keys() & st.session_state.keys()
-        st.session_state.overruled = {key: st.session_state[key] for key in keys}
-    for key, value in st.session_state.overruled.items():
-        st.session_state[key] = value
+    arriving = "link_read" not in st.session_state  # later it holds what pages have left there
+    st.session_state.link_read = True
+    given = {key: st.query_params.get_all(key) for key in st.query_params}
+    wanted = {}
+    for key, texts in given.items():
+        text = None
+        if _is_of(page.url_path, key):
+            wanted[key] = texts
+        elif key in EVERY:
+            text = EVERY[key].settled(texts)
+        elif key in OTHERS and page.url_path in (OTHERS[key].pages or (page.url_path,)):
+            text = settled(key, texts, OTHERS[key].read, OTHERS[key].write)
+        elif arriving:
+            _note_unknown(key)
+        if text is not None:
+            wanted[key] = [text]
+    if wanted != given:
+        # Widgets that were drawn before write what they say themselves.
+        new = {key: texts for key, texts in wanted.items() if key not in st.session_state}
+        st.switch_page(page, query_params=new)
 
 
-def overrule() -> None:
-    """Run once more where a widget has made its own sense of an impossible value: 1.5 -> 1."""
-    wrong = {
-        key: value
-        for key, value in st.session_state.overruled.items()
-        if st.session_state.get(key, value) != value
-    }
-    st.session_state.overruled = wrong
-    if wrong:
+def check_rest(page: Page) -> None:
+    """Once the page has drawn its knobs: drop what its address holds besides them."""
+    known = KEYS | {*OTHERS}
+    found = [key for key in st.query_params if _is_of(page.url_path, key) and key not in known]
+    for key in found:
+        _note_unknown(key)
+        del st.query_params[key]
+    if found:
         st.rerun()
+
+
+def _is_of(address: str, key: str) -> bool:
+    """Whether a key begins like those of an idea's page."""
+    return address in IDEAS and key.startswith(f"{address}_")
+
+
+def _note_unknown(key: str) -> None:
+    meant = [name for name in EVERY if name.endswith(f"_{key}")]
+    near = f" (did you mean {' or '.join(meant)}?)" if meant else ""
+    note(key, f"{literal(cut(key))} is not a knob of this page: ignored{near}")
 
 
 def present(key: str) -> Any:

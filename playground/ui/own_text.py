@@ -11,6 +11,7 @@ import streamlit as st
 
 from core.knobs import cut
 from core.tasks.sources import MAX_TEXT_BYTES, clean, decode_upload
+from playground.ui.literal import literal
 
 LIMITS = f"UTF-8, or UTF-16 with a byte order mark; at most {MAX_TEXT_BYTES / 1e6:g} MB."
 MISSING = (
@@ -54,7 +55,7 @@ def draw(build: Callable[..., object]) -> str:
         persist_state="session",
     )
     if problem := st.session_state.get("own_problem"):
-        st.error(problem)
+        st.error(literal(problem))
     wanted = st.text_input(
         "Fingerprint of the text",
         key="fingerprint",
@@ -67,7 +68,8 @@ def draw(build: Callable[..., object]) -> str:
         st.caption(f"In use: {len(text):,} characters, {len(set(text))} different ones.")
     elif wanted:
         st.warning(
-            f"This link was made with a text that it does not contain ({cut(wanted)}): add it here."
+            "This link was made with a text that it does not contain "
+            f"({literal(cut(wanted))}): add it here."
         )
     return text
 

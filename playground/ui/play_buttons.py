@@ -5,6 +5,8 @@ from typing import TypeVar
 
 import streamlit as st
 
+from playground.ui.literal import literal
+
 Seen = TypeVar("Seen")
 
 ALL = "Train all of them at once, on the same seeds and the same batches."
@@ -21,7 +23,7 @@ def press(action: Callable[..., None], *args) -> None:
 def say_refusal() -> None:
     """Say why the last button did nothing."""
     if refused := st.session_state.pop("refused", None):
-        st.error(refused)
+        st.error(literal(refused))
 
 
 def play_or_pause(

@@ -33,10 +33,11 @@ from playground.runs.view import LAST, Status, View
 from playground.ui import controls, download_panel
 from playground.ui.components import Click, live_html, live_slider, number_cells, show_plot
 from playground.ui.glossary import explain
+from playground.ui.knob import settle_choice
+from playground.ui.link import STAGES
 from playground.ui.page_head import projector
 from playground.ui.session import channel
 
-STAGES = {"scores": "q·k", "scaled": "·scale", "masked": "+mask", "weights": "softmax"}
 IN_WORDS = {
     "scores": "How well each query (row) fits each key (column), before scaling and masking.",
     "scaled": "The scores times the scale: with √d_k their spread does not grow with the width.",
@@ -336,6 +337,8 @@ def map_switches(spec: Spec, frame: Frame) -> None:
         horizontal=True, key="map_switches", vertical_alignment="center", gap="xsmall"
     ):
         stage_switch(label_visibility="collapsed")
+        settle_choice("layer", map(layer_title, frame.attention))
+        settle_choice("head", heads(spec))
         st.selectbox(
             "Block",
             [layer_title(name) for name in frame.attention],

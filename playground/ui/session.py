@@ -18,6 +18,7 @@ from playground.live.channel import Channel, close_all_of
 from playground.runs.controller import Controller
 from playground.runs.pool import RUNS
 from playground.ui.components.cookie import forgetful, visitor_id
+from playground.ui.literal import literal
 
 
 def _leave(owner: str) -> None:
@@ -133,4 +134,4 @@ def say_history_problem() -> None:
     problem = RECORDER.problem
     if problem and history_owner() is not None and problem != st.session_state.get("history_said"):
         st.session_state.history_said = problem
-        st.toast(f"Your runs are not kept: {for_visitor(problem)}.", duration="long")
+        st.toast(literal(f"Your runs are not kept: {for_visitor(problem)}."), duration="long")

@@ -219,7 +219,8 @@ def test_an_impossible_value_in_a_link_is_named_and_the_default_is_used(key, tex
 @pytest.mark.parametrize("key", ["lr", "c" * 200])
 def test_a_long_text_in_a_link_is_cut_where_it_is_named(key):
     said = texts(opened(**{key: "1" * 2000}).warning)
-    assert "…`" in said and "1" * 41 not in said and "c" * 41 not in said
+    assert "…:" in said or "c…" in said
+    assert "1" * 41 not in said and "c" * 41 not in said
 
 
 def test_a_source_without_its_text_asks_for_it_and_opens_the_place_to_add_it():
@@ -243,15 +244,15 @@ def test_a_text_that_cannot_be_learnt_changes_neither_the_run_nor_the_link():
 def test_a_key_given_twice_and_an_unknown_key_are_named():
     """UI-02"""
     test = opened(lr=["0.01", "0.1"], colour="red")
-    assert "lr` is given 2 times" in texts(test.warning)
-    assert "`colour` is not a knob" in texts(test.warning)
+    assert "lr is given 2 times" in texts(test.warning)
+    assert "colour is not a knob" in texts(test.warning)
     assert test.session_state.choice.spec.training.lr == 0.001
 
 
 def test_a_knob_of_a_task_without_its_task_is_pointed_to_and_none_means_off():
     test = opened(symbols="5", clip="none")
     said = texts(test.warning)
-    assert "`symbols` is not a knob" in said and "reverse_symbols" in said
+    assert "symbols is not a knob" in said and "reverse_symbols" in said
     assert "clip" not in said and "?." not in said
     assert test.session_state.choice.spec.training.clip is None
 
@@ -260,7 +261,7 @@ def test_a_knob_of_a_task_without_its_task_is_pointed_to_and_none_means_off():
 def test_the_last_of_two_values_is_not_taken_silently(key, given):
     """UI-02"""
     test = opened(**{key: [given, given]})
-    assert f"`{key}` is given 2 times" in texts(test.warning)
+    assert f"{key} is given 2 times" in texts(test.warning)
     assert test.session_state.choice == usual()
     fine(test.number_input(key="seed").set_value(7).run())
     assert test.session_state.choice.spec.training.seed == 7
@@ -269,7 +270,7 @@ def test_the_last_of_two_values_is_not_taken_silently(key, given):
 def test_widths_given_twice_fall_back_before_the_heads_are_looked_at():
     """UI-02"""
     test = opened(d_model=["32", "24"], n_heads="16")
-    assert "d_model` is given 2 times" in texts(test.warning)
+    assert "d_model is given 2 times" in texts(test.warning)
     model = test.session_state.choice.spec.model
     assert (model.d_model, model.n_heads) == (64, 16)
 
@@ -293,7 +294,7 @@ def test_values_of_a_link_that_do_not_fit_together_are_named_and_the_nearest_use
 def test_a_warmup_as_long_as_the_run_is_named_and_replaced():
     """TRN-02"""
     test = opened(steps="50", warmup="100")
-    assert "`warmup=100`: it must be below the steps" in texts(test.warning)
+    assert "warmup=100: it must be below the steps" in texts(test.warning)
     assert test.session_state.choice.spec.training.warmup == 30
 
 

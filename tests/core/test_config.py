@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -101,8 +102,10 @@ def test_numbers_out_of_range_name_the_field_the_value_and_the_rule(config, item
     with pytest.raises(ValueError, match=f"^{item.name}={below}: must be at least "):
         config(**{item.name: below})
     if item.metadata["high"] is not None:
-        above = item.metadata["high"] + 1
-        with pytest.raises(ValueError, match=f"^{item.name}={above}: must be at most "):
+        above = 2 * item.metadata["high"] + 1
+        with pytest.raises(
+            ValueError, match=f"^{item.name}={re.escape(str(above))}: must be at most "
+        ):
             config(**{item.name: above})
 
 

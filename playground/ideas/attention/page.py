@@ -1,6 +1,5 @@
 """Attention as a lookup: follow one query, try a small dictionary by hand, train one."""
 
-import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -31,6 +30,7 @@ from playground.runs.view import View
 from playground.ui.components import Click, live_plot
 from playground.ui.glossary import explain
 from playground.ui.knob import Knob
+from playground.ui.literal import literal
 from playground.ui.run_panels import layer_title
 
 SENTENCES = {
@@ -148,15 +148,14 @@ def choose_word(key: str, title: str, default: int, help: str, words: Sequence[s
     """Choose one of the words; returns its position, counted from 0."""
 
     def show(i: int) -> str:
-        return f"{i} {plain(words[i - 1])}" if 1 <= i <= len(words) else str(i)
+        return f"{i} {literal(words[i - 1])}" if 1 <= i <= len(words) else str(i)
 
-    knob = Knob(key, title, tuple(POSITIONS), default, help, show, most=measure.MOST_WORDS)
+    def number(text: str) -> int:
+        return int(text.split()[0])
+
+    most = measure.MOST_WORDS
+    knob = Knob(key, title, tuple(POSITIONS), default, help, show, most=most, parse=number)
     return knob.draw(POSITIONS[: len(words)]) - 1
-
-
-def plain(word: str) -> str:
-    """A word as a widget's label shows it literally: Markdown's characters are escaped."""
-    return re.sub(r"[\\`*_\[\]$~:<]", r"\\\g<0>", word)
 
 
 def go(step: int, stage: str) -> None:
@@ -448,7 +447,8 @@ def remarks(one: Meeting) -> None:
     if (repeated := measure.repeated_word(found.words)) is None:
         return
     first, second = repeated
-    same = f"“{found.words[first]}” stands at {first + 1} and {second + 1}, with the same vector"
+    word = literal(found.words[first])
+    same = f"“{word}” stands at {first + 1} and {second + 1}, with the same vector"
     difference = np.abs(found.k[one.head, first] - found.k[one.head, second]).max()
     if difference > measure.ROUNDING:
         st.caption(
@@ -615,7 +615,7 @@ with st.container(gap="xsmall"):
         mode = MODE.draw(width="content")
         words = sentence() if mode == "in a model" else ()
     if problem := st.session_state.pop("lookup problem", None):
-        st.error(problem)
+        st.error(literal(problem))
     if mode == "in a model":
         in_a_model(words)
     else:

@@ -22,6 +22,7 @@ from playground.runs.spec import Spec, counted
 from playground.runs.view import View
 from playground.ui.components import live_plot
 from playground.ui.knob import Knob
+from playground.ui.literal import literal
 
 PANELS = {
     "stream": "size of the stream",
@@ -321,7 +322,7 @@ with common.row():
 try:
     values = measure.numbers(text)
 except ValueError as error:
-    st.error(f"Eight numbers: {error}. The picture shows {TOKEN}.")
+    st.error(literal(f"Eight numbers: {error}. The picture shows {TOKEN}."))
     values = measure.numbers(TOKEN)
 done = measure.layer_norm([times * value for value in values], gain, shift)
 live_plot(
