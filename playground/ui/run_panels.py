@@ -30,7 +30,7 @@ from playground.runs.diagnosis import diagnose
 from playground.runs.snapshot import Attention, Frame
 from playground.runs.spec import Spec, changes_by_step, in_nats, value_text
 from playground.runs.view import LAST, Status, View
-from playground.ui import controls, download_panel
+from playground.ui import controls, data_panel, download_panel, model_panel
 from playground.ui.components import Click, live_html, live_slider, number_cells, show_plot
 from playground.ui.glossary import explain
 from playground.ui.knob import settle_choice
@@ -153,7 +153,7 @@ def draw(controller: Controller) -> None:
     with right_below:
         controls.draw_example(spec)
     tabs = st.tabs(
-        ["Predictions", "Health", "What changed", "This model", "Download"],
+        ["Predictions", "Health", "What changed", "Data", "This model", "Download"],
         key="details",
         on_change="rerun",
     )
@@ -445,12 +445,13 @@ def _scrub(step: int) -> None:
 
 
 def details(controller: Controller, tabs: Sequence[Any], parts: dict[str, Shown]) -> None:
-    """Predictions, health, what changed, and what this model is made of: the open one of them."""
+    """Predictions, health, what changed, what is learnt, what this model is: the open one."""
     drawers = (
         lambda: [show_plot(parts["predictions"]), live_html(parts["sample"])],
         lambda: health_panel(parts),
         lambda: live_html(parts["changed"]),
-        lambda: inside(controller.spec),
+        lambda: data_panel.draw(controller.spec, **references(controller.spec)),
+        lambda: model_panel.draw(controller.spec),
         lambda: download_panel.draw(controller),
     )
     for tab, drawer in zip(tabs, drawers, strict=True):
@@ -533,19 +534,3 @@ def changes(ghosts: Sequence[Ghost], view: View | None) -> Html:
     if not lines:
         return Html("<small>Nothing yet. Turn a knob during a run, or after it.</small>")
     return Html("<ul>" + "".join(f"<li>{line}</li>" for line in lines) + "</ul>")
-
-
-def inside(spec: Spec) -> None:
-    """Where the parameters are, and the configuration as the code has it."""
-    left, right = st.columns(2)
-    with left:
-        table = spec.model.parameters_by_part()
-        st.dataframe(
-            {"part": list(table), "parameters": list(table.values())},
-            hide_index=True,
-            width="stretch",
-        )
-    with right:
-        values = {**spec.task.to_dict(), **spec.model.to_dict(), **spec.training.to_dict()}
-        values.pop("vocabulary", None)
-        st.json(values, expanded=False)

@@ -37,7 +37,7 @@ def test_every_page_opens_and_the_playground_steps_for_every_task_and_architectu
     assert (spec.task.name, spec.model.architecture) == (task, architecture)
     fine(test.button(key="step").click().run())
     until(test, lambda test: steps(test) == 1)
-    for tab in ("Health", "What changed", "This model"):
+    for tab in ("Health", "What changed", "Data", "This model"):
         test.session_state.details = tab
         fine(test.run())
     for page in OTHERS:

@@ -335,7 +335,7 @@ def test_every_tab_of_details_draws_while_it_runs(visit):
     tab.page.get_by_role("tab", name="What changed").click()
     tab.see("Nothing yet")
     tab.page.get_by_role("tab", name="This model").click()
-    tab.key("details").get_by_test_id("stDataFrame").wait_for()
+    tab.key("model_drawing").locator("svg:visible").wait_for()
 
 
 # --- what goes wrong ----------------------------------------------------------------------------

@@ -1,0 +1,257 @@
+"""The tab "This model": the chosen model as a drawing, each switch at its place in it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import streamlit as st
+import torch
+
+from core.config import ModelConfig
+from core.init import embedding_factor
+from core.masks import MASKS, Rule, allowed_keys, everything
+from playground.figures.model_drawing import Box, Model, Stack, Sublayer, Switch, model_svg
+from playground.runs.spec import MODEL_KNOBS, Spec, value_text
+from playground.ui.components.drawing import drawing
+from playground.ui.link import MODEL
+
+MASK_SHOWN = 8  # positions in the small map of a mask
+
+# What each scheme does, at the place where it does it: of those added to the tokens, and of those
+# that act in self-attention.
+ADDED = {
+    "sinusoidal": "sines and cosines, {max_len} × {d_model}",
+    "learned": "a learnt table, {max_len} × {d_model}",
+    "none": "nothing is added",
+}
+IN_ATTENTION = {
+    "rotary": "q and k are turned by their position",
+    "alibi": "each score is lowered by its distance",
+}
+DIVISORS = {"sqrt_d_head": "√d_k", "none": "", "d_head": "d_k", "sqrt_d_model": "√d_model"}
+
+
+def draw(spec: Spec) -> None:
+    """The drawing, and the configuration as the code has it."""
+    changed = Spec.of(type(spec.task)()).diff(spec)
+    model = describe(spec.model, {name: usual for name, (usual, _) in changed.items()})
+    pictures = [model_svg(model, wide) for wide in (False, True)[: len(model.stacks)]]
+    drawing(pictures, key="model_drawing", name=f"model-{spec.task.name}")
+    values = {**spec.task.to_dict(), **spec.model.to_dict(), **spec.training.to_dict()}
+    values.pop("vocabulary", None)
+    with st.expander("The configuration as JSON"):
+        st.json(values)
+
+
+def describe(config: ModelConfig, usual: Mapping[str, Any] = MappingProxyType({})) -> Model:
+    """What there is to draw of a model.
+
+    Args:
+        usual: the default of each switch that is not at its default.
+    """
+    return _Parts(config, usual).model()
+
+
+class _Parts:
+    """The parts of one model."""
+
+    def __init__(self, config: ModelConfig, usual: Mapping[str, Any]) -> None:
+        self.config, self.usual = config, usual
+        self.counts = config.parameters_by_part()
+        self.crossing = config.architecture == "encoder-decoder"
+        stacks = 1 + self.crossing
+        self.n_attentions = config.n_layers * (3 if self.crossing else 1)
+        self.n_ffns = stacks * config.n_layers * config.ffn
+        self.n_norms = self.n_attentions + self.n_ffns + stacks * (config.norm == "pre")
+
+    def switch(self, name: str) -> Switch:
+        value = self.config.mask_rule if name == "mask" else getattr(self.config, name)
+        return Switch(
+            MODEL[name].title.partition(":")[0],
+            value_text(name, value),
+            MODEL_KNOBS[name].metadata["hot"],
+            value_text(name, self.usual[name]) if name in self.usual else None,
+        )
+
+    def switches(self, *names: str) -> tuple[Switch, ...]:
+        return tuple(self.switch(name) for name in names)
+
+    # --- the whole ------------------------------------------------------------------------
+
+    def model(self) -> Model:
+        config = self.config
+        title = f"Transformer of {config.n_parameters:,} parameters"
+        if self.crossing:
+            reads = self.stack(
+                "Encoder",
+                f"Source: batch × source ≤ {config.max_len}",
+                (self.self_attention(everything, "source"),),
+                self.final_norm(),
+                f"memory: batch × source × {config.d_model}",
+                shared=True,
+            )
+            mine = self.self_attention(self.may_see(), "length", "mask", *self.window())
+            writes = self.stack(
+                "Decoder",
+                f"Target so far: batch × length ≤ {config.max_len}",
+                (mine, self.cross_attention()),
+                (*self.final_norm(), self.unembedding()),
+                self.logits(),
+            )
+            stacks = reads, writes
+        else:
+            only = self.self_attention(self.may_see(), "length", "mask", *self.window())
+            above = (*self.final_norm(), self.unembedding())
+            reads = f"Tokens: batch × length ≤ {config.max_len}"
+            stacks = (
+                self.stack(config.architecture.capitalize(), reads, (only,), above, self.logits()),
+            )
+        return Model(title, self.switches("architecture", "d_model", "init"), stacks)
+
+    def stack(
+        self,
+        title: str,
+        reads: str,
+        attentions: tuple[Sublayer, ...],
+        above: tuple[Box, ...],
+        gives: str,
+        shared: bool = False,
+    ) -> Stack:
+        """A stack; one that shares the embedding of the other learns none of its own."""
+        config = self.config
+        return Stack(
+            title,
+            reads,
+            self.embedding(shared),
+            self.position(shared),
+            (*attentions, self.feed_forward()),
+            self.switch("n_layers"),
+            config.n_layers,
+            above,
+            gives,
+        )
+
+    def logits(self) -> str:
+        return f"logits: batch × length × {self.config.vocab_size}"
+
+    # --- at the two ends ------------------------------------------------------------------
+
+    def embedding(self, shared: bool) -> Box:
+        config, factor = self.config, embedding_factor(self.config)
+        size = f"{config.vocab_size} × {config.d_model}"
+        table = "the decoder's table" if shared else "a learnt table"
+        times = "" if factor == 1 else f", times √d_model = {factor:.3g}"
+        counted = 0 if shared else self.counts["embedding"]
+        return Box("Token embedding", "embedding", (f"{table}, {size}{times}",), (), counted)
+
+    def position(self, shared: bool) -> Box | None:
+        """The box of a scheme that is added to the tokens."""
+        config = self.config
+        if config.position not in ADDED:
+            return None
+        fact = ADDED[config.position].format(d_model=config.d_model, max_len=config.max_len)
+        return Box(
+            self.switch("position"),
+            "position",
+            (fact,),
+            parameters=0 if shared else self.counts["positions"],
+            absent=config.position == "none",
+        )
+
+    def unembedding(self) -> Box:
+        config = self.config
+        table = "the embedding's table" if config.tie_embeddings else "a matrix of its own"
+        return Box(
+            "Output layer",
+            "unembedding",
+            (f"{config.d_model} → {config.vocab_size}: {table}",),
+            self.switches("tie_embeddings"),
+            self.counts["unembedding"],
+        )
+
+    # --- in a block -----------------------------------------------------------------------
+
+    def self_attention(self, may_see: Rule, length: str, *switches: str) -> Sublayer:
+        """The box of a stack that looks at itself; a mask of its choice is one of the switches."""
+        facts = []
+        inner = list(switches)
+        if self.config.position in IN_ATTENTION:
+            facts.append(IN_ATTENTION[self.config.position])
+            inner.append("position")
+        return self.attention("Self-attention", may_see, length, length, facts, inner)
+
+    def cross_attention(self) -> Sublayer:
+        facts = ["k and v are made of the memory"]
+        found = self.attention("Cross-attention", everything, "length", "source", facts, [])
+        return replace(found, reads_memory=True)
+
+    def attention(
+        self,
+        title: str,
+        may_see: Rule,
+        queries: str,
+        keys: str,
+        facts: list[str],
+        switches: list[str],
+    ) -> Sublayer:
+        config = self.config
+        divisor = DIVISORS[config.scale] and f"/{DIVISORS[config.scale]}"
+        sees = allowed_keys(may_see, MASK_SHOWN, MASK_SHOWN, torch.device("cpu")).tolist()
+        masked = " + mask" if config.pad_mask or not all(map(all, sees)) else ""
+        distance = " − distance" * (config.position == "alibi" and title != "Cross-attention")
+        q, k = f"{queries} × {config.d_head}", f"{keys} × {config.d_head}"
+        vectors = (
+            f"q, k, v: {q} (d_k = {config.d_model} / {config.n_heads})"
+            if queries == keys
+            else f"q: {q}; k, v: {k}"
+        )
+        box = Box(
+            title,
+            "attention",
+            (
+                f"softmax(q·k{divisor}{distance}{masked})·v",
+                vectors,
+                f"weights: {queries} × {keys}",
+                *facts,
+            ),
+            self.switches("n_heads", "scale", *switches, "pad_mask"),
+            self.counts["attention"] // self.n_attentions,
+            sees=tuple(map(tuple, sees)),
+        )
+        return self.connected(box)
+
+    def feed_forward(self) -> Sublayer:
+        config = self.config
+        if not config.ffn:
+            box = Box(self.switch("ffn"), "feed-forward", absent=True)
+            return Sublayer(box, adds=False)
+        box = Box(
+            self.switch("ffn"),
+            "feed-forward",
+            (f"{config.d_model} → {config.d_hidden} → {config.d_model}, at each position",),
+            self.switches("d_ff", "activation"),
+            self.counts["feed-forward"] // self.n_ffns,
+        )
+        return self.connected(box)
+
+    def connected(self, box: Box) -> Sublayer:
+        """A box with its norm and its way around."""
+        norm = None if self.config.norm == "none" else self.norm()
+        joint = ("residual", "norm") if norm is None else ("residual",)
+        first = self.config.norm == "pre"
+        return Sublayer(box, self.config.residual, norm, first, self.switches(*joint))
+
+    def norm(self, *facts: str) -> Box:
+        counted = self.counts["norms"] // self.n_norms
+        return Box(self.switch("norm"), "norm", facts, parameters=counted)
+
+    def final_norm(self) -> tuple[Box, ...]:
+        """Pre-norm leaves the stream as large as it grew: one norm at its end."""
+        return (self.norm("once more, after the blocks"),) if self.config.norm == "pre" else ()
+
+    def may_see(self) -> Rule:
+        return MASKS[self.config.mask_rule](self.config.window)
+
+    def window(self) -> tuple[str, ...]:
+        return ("window",) if self.config.mask_rule == "window" else ()

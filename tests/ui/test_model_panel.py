@@ -1,0 +1,205 @@
+"""The drawing of a model says what the model is: held against the model that is built."""
+
+from collections import Counter
+from itertools import product
+from xml.etree import ElementTree
+
+import pytest
+import torch
+from torch import nn
+
+from core.config import ModelConfig, TrainConfig
+from core.knobs import turned
+from core.model import build_model
+from core.trace import Recorder
+from playground.figures.model_drawing import (
+    LIVE,
+    RESTART,
+    Model,
+    Switch,
+    boxes,
+    in_words,
+    model_svg,
+    n_parameters,
+)
+from playground.ui.link import MODEL
+from playground.ui.model_panel import describe
+
+SVG = "{http://www.w3.org/2000/svg}"
+ARCHITECTURES = MODEL["architecture"].choices
+GRID = [
+    {
+        "architecture": architecture,
+        "norm": norm,
+        "position": position,
+        "residual": residual,
+        "ffn": ffn,
+        "tie_embeddings": tied,
+    }
+    for architecture, norm, position, residual, ffn, tied in product(
+        *(MODEL[name].choices for name in ("architecture", "norm", "position")),
+        *[(True, False)] * 3,
+    )
+]
+# Where a knob decides about anything only beside another one.
+BESIDE = {"window": {"mask": "window"}, "max_len": {"position": "learned"}}
+NUMBERS = {"vocab_size": (2, 12, 95), "max_len": (8, 20, 512), "n_heads": (1, 2, 4, 8)}
+
+
+def small(**knobs) -> ModelConfig:
+    return ModelConfig(**{"d_model": 8, "n_heads": 2, "d_ff": 8, "max_len": 8} | knobs)
+
+
+def switches(model: Model) -> list[Switch]:
+    """All of them, each as often as it is drawn."""
+    found = list(model.switches)
+    for stack in model.stacks:
+        found.append(stack.blocks)
+        found += [switch for sublayer in stack.sublayers for switch in sublayer.joint]
+        for box, _ in boxes(stack):
+            found += [box.title] * isinstance(box.title, Switch) + [*box.switches]
+    return found
+
+
+def texts(svg: str) -> list[str]:
+    return [element.text for element in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+
+
+# --- each knob is there ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("name", [*MODEL, "vocab_size", "max_len"])
+def test_every_value_of_every_knob_draws_another_picture(name, architecture):
+    offered = NUMBERS.get(name) or MODEL[name].choices
+    base = {"architecture": architecture} | BESIDE.get(name, {})
+    configs = [ModelConfig(**base | {name: value}) for value in offered]
+    different = {config.mask_rule for config in configs} if name == "mask" else set(offered)
+    for pictures in (
+        {model_svg(describe(config)) for config in configs},
+        {in_words(describe(config)) for config in configs},
+    ):
+        assert len(pictures) == len(different)
+
+
+@pytest.mark.parametrize(
+    "base, name",
+    [({"ffn": False}, "activation"), ({"ffn": False}, "d_ff"), ({"mask": "causal"}, "window")],
+)
+def test_a_knob_without_effect_is_not_in_the_picture(base, name):
+    pictures = {
+        model_svg(describe(ModelConfig(**base | {name: value}))) for value in MODEL[name].choices
+    }
+    assert len(pictures) == 1
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_sign_at_each_switch_tells_whether_it_changes_the_running_model(architecture):
+    config = ModelConfig(architecture=architecture, mask="window")
+    titles = {knob.title.partition(":")[0]: name for name, knob in MODEL.items()}
+    drawn = {titles[switch.name]: switch for switch in switches(describe(config))}
+    assert drawn.keys() == MODEL.keys()
+    for name, switch in drawn.items():
+        try:
+            turned((config, TrainConfig()), {name: getattr(config, name)})
+        except ValueError:
+            assert switch.text.startswith(RESTART)
+        else:
+            assert switch.text.startswith(LIVE)
+
+
+def test_what_differs_from_the_default_stands_out_and_nothing_else():
+    config = ModelConfig(scale="none", norm="pre")
+    model = describe(config, {"scale": "sqrt_d_head", "norm": "post"})
+    changed = [switch for switch in switches(model) if switch.usual is not None]
+    assert Counter(switch.name for switch in changed) == {
+        "Scores divided by": 1,
+        "LayerNorm": 3,  # twice in a block, and at its end
+    }
+    bold = [
+        element.text
+        for element in ElementTree.fromstring(model_svg(model)).iter(f"{SVG}text")
+        if element.get("font-weight") == "bold" and element.text[0] in LIVE + RESTART
+    ]
+    assert Counter(bold) == Counter(switch.text for switch in changed)
+    assert in_words(model).count("(the default is") == len(changed)
+    assert "(the default is" not in in_words(describe(ModelConfig()))
+
+
+# --- the picture and the model that is built -----------------------------------------------------
+
+
+@pytest.mark.parametrize("knobs", GRID, ids=str)
+def test_the_parts_drawn_are_those_of_the_model(knobs):
+    config = small(**knobs)
+    drawing, model = describe(config), build_model(config)
+    assert n_parameters(drawing) == sum(p.numel() for p in model.parameters())
+    parts = Counter()
+    for stack in drawing.stacks:
+        for box, times in boxes(stack):
+            parts[box.kind] += times * (not box.absent)
+    modules = [type(module).__name__ for module in model.modules()]
+    assert parts["norm"] == sum(isinstance(module, nn.LayerNorm) for module in model.modules())
+    assert parts["attention"] == modules.count("SelfAttention") + modules.count("CrossAttention")
+    assert parts["feed-forward"] == modules.count("FeedForward")
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("knobs", GRID[::7], ids=str)
+def test_the_svg_is_well_formed_and_its_alternative_names_all_that_is_written(knobs, wide):
+    drawing = describe(small(**knobs))
+    svg = model_svg(drawing, wide)
+    said = ElementTree.fromstring(svg).get("aria-label")
+    assert said == in_words(drawing)
+    for stack in drawing.stacks:
+        for box, _ in boxes(stack):
+            title = box.title.words if isinstance(box.title, Switch) else box.title
+            for text in (title, *box.facts):
+                assert text in said
+    for switch in switches(drawing):
+        assert switch.words in said and switch.text in texts(svg)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("mask", MODEL["mask"].choices)
+def test_the_small_map_is_where_the_model_looks(architecture, mask):
+    config = small(architecture=architecture, mask=mask, window=3, n_layers=1)
+    tokens, recorder = torch.ones(1, 8, dtype=torch.int64), Recorder()
+    inputs = (tokens, tokens) if architecture == "encoder-decoder" else (tokens,)
+    build_model(config)(*inputs, recorder)
+    looked = [
+        tensor[0, 0] > 0 for name, tensor in recorder.seen.items() if name.endswith("weights")
+    ]
+    drawn = [
+        torch.tensor(box.sees)
+        for stack in describe(config).stacks
+        for box, _ in boxes(stack)
+        if box.sees
+    ]
+    assert len(drawn) == len(looked)
+    assert all(torch.equal(a, b) for a, b in zip(drawn, looked, strict=True))
+
+
+def test_a_residual_connection_that_is_off_is_not_drawn():
+    def ways_around(residual: bool) -> int:
+        svg = ElementTree.fromstring(model_svg(describe(ModelConfig(residual=residual))))
+        return len(list(svg.iter(f"{SVG}circle")))  # the additions
+
+    assert ways_around(True) - ways_around(False) == 2
+
+
+def test_positions_enter_where_the_scheme_lets_them_in():
+    def places(scheme: str) -> tuple[bool, bool]:
+        (stack,) = describe(ModelConfig(position=scheme)).stacks
+        in_attention = any(s.name == "Position" for s in stack.sublayers[0].box.switches)
+        added = stack.position is not None and not stack.position.absent
+        return added, in_attention
+
+    found = {scheme: places(scheme) for scheme in MODEL["position"].choices}
+    assert found == {
+        "sinusoidal": (True, False),
+        "learned": (True, False),
+        "none": (False, False),
+        "rotary": (False, True),
+        "alibi": (False, True),
+    }
