@@ -188,7 +188,7 @@ class TrainConfig(Knobs):
     def __post_init__(self) -> None:
         check_knobs(self)
         if self.clip == 0:
-            raise ValueError("clip=0: nothing could be learnt; None is no clipping")
+            raise ValueError("clip=0: nothing could be learnt; off is no clipping")
         if self.warmup and self.warmup >= self.steps:
             raise ValueError(
                 f"warmup={self.warmup} must be below steps={self.steps}: "

@@ -78,7 +78,8 @@ def _present(kind: str) -> bool:
 
 def _describe(name: str, why: str) -> Device:
     kind = torch.device(name).type
-    title = f"CPU, {torch.get_num_threads()} thread(s)"
+    count = torch.get_num_threads()
+    title = f"CPU, {count} thread{'s' * (count != 1)}"
     bf16 = None
     if kind == "mps":
         title = "Apple GPU"

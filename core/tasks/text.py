@@ -39,7 +39,7 @@ class Text(Task):
 
     name = "text"
     title = "Text"
-    about = "Predict the next character of a text, and write on from any beginning."
+    about = "Predict the next character of a text; character by character, that is how it writes."
     architectures = ("decoder", "encoder-decoder")
     refusals: ClassVar[dict[str, str]] = {
         "encoder": "without a causal mask every position would see the character it has to predict"
@@ -98,15 +98,19 @@ class Text(Task):
         window = self._lively_window(architecture)[0].tolist()
         return max("".join(self.vocabulary[i] for i in window).split("\n"), key=len)
 
+    @property
+    def beginning(self) -> str:
+        """What a text begins with where none is given: a newline, or the first character."""
+        return "\n" if "\n" in self.vocabulary else self.vocabulary[PAD + 1]
+
     def prompt(self, architecture: str, text: str | None = None) -> Prompt:
-        """Write on from the end of `text`; without one, from a newline (or the first character).
+        """Write on from the end of `text`; without one, from `beginning`.
 
         An encoder-decoder takes the last characters as its source and writes as many as its
         decoder has places for.
         """
         self.check_architecture(architecture)
-        first = "\n" if "\n" in self.vocabulary else self.vocabulary[PAD + 1]
-        ids = torch.tensor([self.encode(clean(text) if text else first)])
+        ids = torch.tensor([self.encode(clean(text) if text else self.beginning)])
         if architecture == "decoder":
             return Prompt((ids[:, -self.length :],), SAMPLE_LEN)
         half = self.length // 2

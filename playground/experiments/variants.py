@@ -11,14 +11,13 @@ from functools import cached_property
 from typing import Any
 
 from core.device import Device, choose_device
-from core.knobs import cut, quoted
+from core.knobs import cut, from_text
 from playground.runs.limits import check_limits
 from playground.runs.spec import (
     KNOBS,
     Changes,
     Spec,
     changes_text,
-    read_value,
     unknown,
     value_text,
     within,
@@ -146,10 +145,10 @@ CONTRASTS: dict[str, Contrast] = {
     "scale": Contrast("All scales", _choices("scale")),
     "position": Contrast("All positions", _choices("position")),
     "residual": Contrast("Residual connections on and off", _each("residual", True, False)),
-    "norm": Contrast("LayerNorm after, before, none", _choices("norm")),
+    "norm": Contrast("norm: post, pre, none", _choices("norm")),
     "n_heads": Contrast("Heads 1, 2, 4, 8", _each("n_heads", 1, 2, 4, 8)),
-    "d_model": Contrast("Width 16 to 256", _each("d_model", 16, 32, 64, 128, 256)),
-    "mask": Contrast("Causal, no mask, window", _each("mask", "causal", "none", "window")),
+    "d_model": Contrast("d_model 16 to 256", _each("d_model", 16, 32, 64, 128, 256)),
+    "mask": Contrast("All masks", _each("mask", "causal", "none", "window")),
     "init": Contrast("All initialisations", _choices("init")),
     "n_layers": Contrast("Blocks 1, 2, 4, 8", _each("n_layers", 1, 2, 4, 8)),
     "lr": Contrast("Learning rates", _each("lr", 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)),
@@ -186,12 +185,11 @@ def encode(variants: Iterable[Variant]) -> str:
 def read_link(text: str, base: Spec, device: Device | None = None) -> Setup:
     """The setup that a link's text describes. What cannot be read is left out, with a reason."""
     requested, unreadable = [], []
-    for number, part in enumerate(filter(str.strip, text[:MAX_LINK].split(";")), 1):
+    for part in filter(None, map(str.strip, text[:MAX_LINK].split(";"))):
         try:
-            with within(f"variant {number}"):
-                requested.append(parse(part))
+            requested.append(parse(part))
         except ValueError as error:
-            unreadable.append(str(error))
+            unreadable.append(f"{cut(part)} is left out: {error}")
     try:
         _check_length(text)
     except ValueError as error:
@@ -210,12 +208,13 @@ def parse(part: str) -> Changes:
     for item in part.split(","):
         name, equals, text = (word.strip() for word in item.partition("="))
         if not equals or not name or not text:
-            raise ValueError(f"{quoted(item.strip())}: expected field=value")
+            raise ValueError("expected field=value")
         if name not in KNOBS:
             raise ValueError(f"{cut(name)}: {unknown(name)}")
         if name in changes:
             raise ValueError(f"{name} is given twice")
-        changes[name] = read_value(name, text)
+        with within(name):
+            changes[name] = from_text(KNOBS[name], text)
     return tuple(changes.items())
 
 

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 from core.train import Change
-from playground.runs.spec import Spec, changes_by_step, value_text
+from playground.runs.spec import Spec, changes_by_step, counted, value_text
 
 TEMPLATE = Path(__file__).with_name("single_file_template.py")
 TURNS = "    # Here knobs are turned.\n"  # this line of the template becomes the hot changes
@@ -100,8 +100,8 @@ def _about(spec: Spec, threads: int) -> str:
     promise = textwrap.fill(
         "It prints the loss of each step, in nats per scored token, and in the end what the model "
         f"says by then. The playground ran it with Python {platform.python_version()}, PyTorch "
-        f"{torch.__version__} and {threads} thread(s): with these, the CPU of the same machine "
-        "gives the same digits.",
+        f"{torch.__version__} and {counted(threads, 'thread')}: with these, the CPU of the same "
+        "machine gives the same digits.",
         WIDTH,
     )
     return f'"""{title}\n\n{knobs}\n\n{promise}\n"""\n'

@@ -41,7 +41,7 @@ FREE_RUNNING_ROWS = 32
 FREE_RUNNING_FLOPS = 2e10  # about half a second on one core
 SAMPLE_CHARACTERS = 120
 SAMPLE_SECONDS = 0.5
-TEMPERATURE = 0.8
+TEMPERATURE, SAMPLE_SEED = 0.8, 0
 
 MAX_FRAME_BYTES = 16 * 2**20  # of one run
 
@@ -261,7 +261,7 @@ def _sample(trainer: Trainer, interrupted: Callable[[], bool]) -> str:
     """What the model writes on its own: the same random numbers at every look."""
     task = trainer.task
     prompt = task.prompt(trainer.model_config.architecture)
-    draw = sampler(TEMPERATURE, generator=torch.Generator().manual_seed(0))
+    draw = sampler(TEMPERATURE, generator=torch.Generator().manual_seed(SAMPLE_SEED))
     end = time.monotonic() + SAMPLE_SECONDS
     written: list[int] = []
 

@@ -164,7 +164,7 @@ def knobs_of(spec: Spec) -> dict[str, Any]:
     """The value of every knob for a spec; the visitor's own text is not among them.
 
     Raises:
-        ValueError: no knob says this; names the field and its value.
+        ValueError: a knob has no such value; names the field and its value.
     """
     of_task = {f"{spec.task.name}_{name}": v for name, v in spec.task.to_dict().items()}
     values = {"task": spec.task.name} | spec.model.to_dict() | spec.training.to_dict() | of_task
@@ -176,7 +176,7 @@ def knobs_of(spec: Spec) -> dict[str, Any]:
             EVERY[key].check(value)
         except ValueError as error:
             raise ValueError(
-                f"{key}={EVERY[key].show(value)}: no knob says this; {error}"
+                f"{key}={EVERY[key].show(value)} is not on the page: {error}"
             ) from None
     return values
 
@@ -187,7 +187,7 @@ def turn_to(spec: Spec) -> None:
     The visitor's own text must be in use already.
 
     Raises:
-        ValueError: no knob says this; nothing has been turned then.
+        ValueError: a knob has no such value; nothing has been turned then.
     """
     values = knobs_of(spec)
     notes.forget()

@@ -27,7 +27,7 @@ from playground.live.picture import Html, Part, Plot, Shown, Slider
 from playground.runs import estimate
 from playground.runs.controller import Controller, Ghost
 from playground.runs.diagnosis import diagnose
-from playground.runs.snapshot import Attention, Frame
+from playground.runs.snapshot import SAMPLE_SEED, TEMPERATURE, Attention, Frame
 from playground.runs.spec import Spec, changes_by_step, in_nats, value_text
 from playground.runs.view import LAST, Status, View
 from playground.ui import controls, data_panel, download_panel, model_panel
@@ -113,7 +113,7 @@ class Picture:
         then = view.at(frame.step) if view is not None and earlier else view
         spec = self.spec if then is None else then.spec
         tabs = {
-            "Predictions": lambda: predictions(frame, choices),
+            "Predictions": lambda: predictions(spec, frame, choices),
             "Health": lambda: health(self.spec, view, frames, choices),
             "What changed": lambda: {"changed": changes(self.ghosts, view)},
         }
@@ -460,7 +460,16 @@ def details(controller: Controller, tabs: Sequence[Any], parts: dict[str, Shown]
                 drawer()
 
 
-def predictions(frame: Frame, choices: Choices) -> dict[str, Part]:
+def how_it_wrote(spec: Spec) -> str:
+    """Where a sample begins, and how its characters are drawn."""
+    first = "a newline" if spec.task.beginning == "\n" else f"“{spec.task.beginning}”"
+    return (
+        f"What the model writes after {first}, with nothing else before it: each character is drawn "
+        f"at temperature {TEMPERATURE:g}, with seed {SAMPLE_SEED}, and read as the next input."
+    )
+
+
+def predictions(spec: Spec, frame: Frame, choices: Choices) -> dict[str, Part]:
     found = frame.predictions[-MOST_PREDICTIONS:]
     figure = prediction_chart(
         [prediction.shown for prediction in found],
@@ -472,7 +481,7 @@ def predictions(frame: Frame, choices: Choices) -> dict[str, Part]:
     sample = ""
     if frame.sample is not None:
         sample = (
-            "<small>The model continues from its own output:</small>"
+            f"<small>{html.escape(how_it_wrote(spec))}</small>"
             f"<pre data-sample>{html.escape(frame.sample)}</pre>"
         )
     return {"predictions": Plot(figure, "predictions"), "sample": Html(sample)}

@@ -43,7 +43,7 @@ def test_a_scenario_from_the_click_to_the_outcome(visit):
 def test_a_comparison_link_gives_the_same_comparison_to_somebody_else(visit):
     tab = visit(steps=50, **SMALL)
     go_to(tab, "Compare")
-    tab.page.get_by_text("Causal, no mask, window").click()
+    tab.page.get_by_text("All masks").click()
     tab.see("mask=none", "mask=window")
     mine = compare(tab, steps=50)
     tab.see("mask=none:")

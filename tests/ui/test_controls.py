@@ -11,7 +11,7 @@ from core.tasks import TASKS
 from playground.runs.spec import FROM_TASK
 from playground.ui import controls, link
 from playground.ui.knob import Knob, nearest
-from playground.ui.link import EVERY
+from playground.ui.link import EVERY, TITLES
 
 
 @pytest.fixture
@@ -124,3 +124,9 @@ def test_a_refusal_names_both_numbers(present):
     assert controls.why_heads() == (
         "each head gets d_model/n_heads columns of 24, an even number for rotary positions"
     )
+
+
+def test_every_title_holds_the_name_of_its_field():
+    """What a link, a message or a verdict names is found on the page."""
+    for field, title in TITLES.items():
+        assert field.replace("_", " ") in title.lower().replace("_", " "), field

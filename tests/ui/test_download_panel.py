@@ -302,7 +302,7 @@ def test_numbers_between_those_offered_are_taken_from_a_link_too():
     [
         ({"n_heads": 3}, "n_heads=3"),
         ({"scale": "wide"}, "scale='wide'"),
-        ({"lr": 1e5}, "lr=100000: no knob says this"),
+        ({"lr": 1e5}, "lr=100000 is not on the page"),
         ({"lr": 1e31}, "lr=1e+31: must be at most"),
         ({"steps": 10**30}, "must be at most 1000000"),
         ({"precision": "fp8"}, "fp8"),
