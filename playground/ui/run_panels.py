@@ -464,8 +464,9 @@ def how_it_wrote(spec: Spec) -> str:
     """Where a sample begins, and how its characters are drawn."""
     first = "a newline" if spec.task.beginning == "\n" else f"“{spec.task.beginning}”"
     return (
-        f"What the model writes after {first}, with nothing else before it: each character is drawn "
-        f"at temperature {TEMPERATURE:g}, with seed {SAMPLE_SEED}, and read as the next input."
+        f"What the model writes after {first}, with nothing else before it: each character is "
+        f"drawn at temperature {TEMPERATURE:g}, with seed {SAMPLE_SEED}, and read as the next "
+        "input."
     )
 
 
