@@ -98,19 +98,15 @@ class Text(Task):
         window = self._lively_window(architecture)[0].tolist()
         return max("".join(self.vocabulary[i] for i in window).split("\n"), key=len)
 
-    @property
-    def beginning(self) -> str:
-        """What a text begins with where none is given: a newline, or the first character."""
-        return "\n" if "\n" in self.vocabulary else self.vocabulary[PAD + 1]
-
     def prompt(self, architecture: str, text: str | None = None) -> Prompt:
-        """Write on from the end of `text`; without one, from `beginning`.
+        """Write on from the end of `text`; without one, from a newline (or the first character).
 
         An encoder-decoder takes the last characters as its source and writes as many as its
         decoder has places for.
         """
         self.check_architecture(architecture)
-        ids = torch.tensor([self.encode(clean(text) if text else self.beginning)])
+        first = "\n" if "\n" in self.vocabulary else self.vocabulary[PAD + 1]
+        ids = torch.tensor([self.encode(clean(text) if text else first)])
         if architecture == "decoder":
             return Prompt((ids[:, -self.length :],), SAMPLE_LEN)
         half = self.length // 2

@@ -462,11 +462,10 @@ def details(controller: Controller, tabs: Sequence[Any], parts: dict[str, Shown]
 
 def how_it_wrote(spec: Spec) -> str:
     """Where a sample begins, and how its characters are drawn."""
-    first = "a newline" if spec.task.beginning == "\n" else f"“{spec.task.beginning}”"
+    (first,) = spec.task.decode(spec.task.prompt(spec.model.architecture).inputs[-1][0])
     return (
-        f"What the model writes after {first}, with nothing else before it: each character is "
-        f"drawn at temperature {TEMPERATURE:g}, with seed {SAMPLE_SEED}, and read as the next "
-        "input."
+        f"What the model writes after “{first}”, with nothing else before it: each character is "
+        f"drawn at temperature {TEMPERATURE:g}, seed {SAMPLE_SEED}, and read as the next input."
     )
 
 
