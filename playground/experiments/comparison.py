@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from playground.experiments.series import Series, any_live
 from playground.experiments.variants import Setup
-from playground.runs.limits import MAX_MEMORY, estimated_memory
 from playground.runs.pool import RUNS, Runs
 from playground.runs.run import Run
 from playground.runs.spec import Spec
@@ -32,9 +31,8 @@ class Comparison:
         The first seed of every variant comes first, so that a queue delays none of them.
 
         Raises:
-            ValueError: too many seeds, or more than this server takes on; the message has the
-                numbers. What is too much in itself changes nothing; where other visitors take
-                the room, nothing runs any more.
+            ValueError: too many seeds, or more than the visitor's share of this server; the
+                message has the numbers, and nothing has changed.
         """
         chosen = self._seeds(setup, seeds)
         requested = [
@@ -42,15 +40,17 @@ class Comparison:
             for seed in chosen
             for spec in setup.specs
         ]
-        self._check(requested, len(setup.specs), seeds)
         keys = {_key(spec): spec for spec in requested}
         present = self.runs.of(self.owner)
-        for key, run in list(self._runs.items()):
-            status = run.view().status
-            broken_off = status.over and not status.conclusive
-            if key not in keys or run not in present or broken_off:
-                self.runs.discard(self._runs.pop(key))
-        self._start({key: spec for key, spec in keys.items() if key not in self._runs}, play)
+        kept = {
+            key: run
+            for key, run in self._runs.items()
+            if key in keys and run in present and not _broken_off(run)
+        }
+        gone = [run for key, run in self._runs.items() if key not in kept]
+        new = {key: spec for key, spec in keys.items() if key not in kept}
+        started = self.runs.start_all(self.owner, list(new.values()), play, instead=gone)
+        self._runs = kept | dict(zip(new, started, strict=True))
         self.setup, self.seeds = setup, chosen
         if play:
             self.play()
@@ -60,34 +60,6 @@ class Comparison:
             raise ValueError(f"seeds={seeds}: choose 1 to {MAX_SEEDS}")
         first = setup.base.training.seed
         return tuple(range(first, first + seeds))
-
-    def _check(self, requested: list[Spec], rows: int, seeds: int) -> None:
-        much = f"{rows} configurations × {seeds} seed{'s' if seeds > 1 else ''}"
-        if len(requested) > self.runs.max_runs:
-            raise ValueError(
-                f"{much} are {len(requested)} runs: the limit here is {self.runs.max_runs}; "
-                "take fewer variants or seeds"
-            )
-        if (n := seeds * sum(map(estimated_memory, requested[:rows]))) > MAX_MEMORY:
-            raise ValueError(
-                f"{much} need about {n / 1e6:,.0f} MB: the limit here is {MAX_MEMORY / 1e6:,.0f} "
-                "MB; take fewer variants or seeds, or a smaller d_model or batch_size"
-            )
-
-    def _start(self, new: dict[Spec, Spec], play: bool) -> None:
-        """All of them, or none."""
-        started: dict[Spec, Run] = {}
-        try:
-            for key, spec in new.items():
-                started[key] = self.runs.start(self.owner, spec, play=play)
-        except ValueError as error:
-            self._runs |= started
-            self.discard()
-            raise ValueError(
-                f"only {len(started)} of {len(new)} new runs found room, so none was started: "
-                f"{error}"
-            ) from None
-        self._runs |= started
 
     def series(self) -> tuple[Series, ...]:
         """The base first, then each variant, as they are now."""
@@ -131,6 +103,11 @@ class Comparison:
         """Stop all runs and delete them."""
         self._all(self.runs.discard)
         self._runs, self.setup, self.seeds = {}, None, ()
+
+
+def _broken_off(run: Run) -> bool:
+    status = run.view().status
+    return status.over and not status.conclusive
 
 
 def _key(spec: Spec) -> Spec:

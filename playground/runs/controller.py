@@ -73,20 +73,25 @@ class Controller:
             ValueError: the spec is beyond the limits; the old run continues.
         """
         old = self.spec
-        if old is None or self.run is None:
-            self.spec = spec
-            return
-        if diff := old.diff(spec):
+        diff = old.diff(spec) if old is not None else {}
+        if diff or old is None:
             check_limits(spec)
         self.spec = spec
-        if diff:
-            self._turn(old, diff)
+        if self.run is None:
+            return
+        try:
+            if diff:
+                self._turn(old, diff)
+        except ValueError:
+            self.spec = old
+            raise
         if old.probe != spec.probe and self.run is not None:
             self.run.show(spec.probe)
 
     def _turn(self, old: Spec, diff: dict[str, tuple]) -> None:
         status = self.run.view().status
-        if is_hot(diff) and status not in (Status.DIVERGED, Status.FAILED):
+        lost = self.run.forgotten or status in (Status.DIVERGED, Status.FAILED)
+        if is_hot(diff) and not lost:
             when = "after its end" if status.over else "while it ran"
             self.run.change(self.spec)
             self.notice = (
@@ -94,21 +99,22 @@ class Controller:
                 "A run from this page's link has it from step 0."
             )
             return
-        self._retire(changes_text(self.spec.changes_to(old)))
+        label, view = changes_text(self.spec.changes_to(old)), self.run.view()
+        if status.moving:
+            self._start()
+        else:
+            self.runs.discard(self.run)
+            self.run = None
+        self._keep_curve(label, view)
         next_step = "Started over" if status.moving else "Press Play to train it"
         self.notice = (
             f"Changed: {diff_text(diff)}. {next_step}; the old curve stays for comparison."
         )
-        if status.moving:
-            self._start()
 
-    def _retire(self, label: str) -> None:
-        """Make the current run a ghost."""
-        view = replace(self.run.view(), frames=())  # only its curve is kept
-        self.runs.discard(self.run)
-        self.run = None
+    def _keep_curve(self, label: str, view: View) -> None:
+        """Make a run that is over or replaced a ghost, without its pictures."""
         if len(view.loss) >= WORTH_KEEPING:
-            self.ghosts = [*self.ghosts, Ghost(label, view)][-GHOSTS:]
+            self.ghosts = [*self.ghosts, Ghost(label, replace(view, frames=()))][-GHOSTS:]
 
     @property
     def view(self) -> View | None:
@@ -121,26 +127,24 @@ class Controller:
         Raises:
             ValueError: the spec is beyond the limits; the message says them in numbers.
         """
-        self._start_over_if_over()
-        if self.run is None:
+        if self._is_over():
             self._start()
         else:
             self.run.play()
 
     def step(self) -> None:
         """Do one optimiser step and pause."""
-        self._start_over_if_over()
-        if self.run is None:
+        if self._is_over():
             self._start(play=False)
         self.run.step_once()
 
-    def _start_over_if_over(self) -> None:
-        if self.run is not None and self.run.view().status.over:
-            self.runs.discard(self.run)
-            self.run = None
+    def _is_over(self) -> bool:
+        return self.run is None or self.run.view().status.over
 
-    def _start(self, play: bool = True) -> None:
-        self.run = self.runs.start(self.owner, self.spec, play=play)
+    def _start(self, play: bool = True, saved: SavedRun | None = None) -> None:
+        """Start a run of the present spec, instead of the current one if there is any."""
+        instead = [self.run] if self.run is not None else []
+        self.run = self.runs.start(self.owner, self.spec, play, saved, instead)
         self.fresh = False
         self.begun += 1
 
@@ -164,11 +168,15 @@ class Controller:
         Raises:
             ValueError: no room for it on this server; the current run continues.
         """
-        run = self.runs.start(self.owner, saved.spec, play=False, saved=saved)
-        if self.run is not None:
-            self._retire("the previous run")
-        self.run, self.spec, self.fresh = run, saved.spec, False
-        self.begun += 1
+        old, view = self.spec, self.view
+        self.spec = saved.spec
+        try:
+            self._start(play=False, saved=saved)
+        except ValueError:
+            self.spec = old
+            raise
+        if view is not None:
+            self._keep_curve("the previous run", view)
         self.notice = f"Resumed from a checkpoint of step {saved.trainer.step_count}."
 
     def frames(self, view: View | None) -> tuple[Frame, ...]:

@@ -1,23 +1,45 @@
 """What this server can run: the limits, and what a run needs."""
 
 import os
+from collections.abc import Iterable
 from functools import lru_cache
+from heapq import nlargest
+from typing import NamedTuple
 
 from core.tasks import Task
 from playground.runs.snapshot import MAX_FRAME_BYTES, MAX_PROBE, STAGES
 from playground.runs.spec import Spec
+from playground.runs.view import MAX_FRAMES
 
 
-def _limit(name: str, default: int) -> int:
-    return int(os.environ.get(f"PLAYGROUND_{name}") or default)
+def setting(name: str, default: int) -> int:
+    """A number that an environment variable may set: PLAYGROUND_ and this name.
+
+    Raises:
+        ValueError: it is set to something else than a whole number above 0.
+    """
+    text = os.environ.get(f"PLAYGROUND_{name}") or str(default)
+    if not (text.isdecimal() and int(text) > 0):
+        raise ValueError(f"PLAYGROUND_{name}={text!r}: set it to a whole number above 0")
+    return int(text)
 
 
 # Each limit can be set by an environment variable: PLAYGROUND_MAX_PARAMETERS and so on.
-MAX_PARAMETERS = _limit("MAX_PARAMETERS", 20_000_000)  # of one model
-MAX_TOKENS = _limit("MAX_TOKENS", 65_536)  # read in one step
-MAX_ACTIVE = _limit("MAX_ACTIVE", 32)  # runs that train at once; more wait in a queue
-MAX_RUNS = _limit("MAX_RUNS", 96)  # runs in memory, paused and ended ones too
-MAX_MEMORY = _limit("MAX_MEMORY", 4_000_000_000)  # bytes of all runs, by `estimated_memory`
+MAX_PARAMETERS = setting("MAX_PARAMETERS", 20_000_000)  # of one model
+MAX_TOKENS = setting("MAX_TOKENS", 65_536)  # read in one step
+MAX_ACTIVE = setting("MAX_ACTIVE", 32)  # runs that train at once; more wait in a queue
+# What visitors share. Whoever comes gets the least, however much others have taken before.
+MAX_RUNS = setting("MAX_RUNS", 96)  # open runs, paused ones too; one that has ended is not open
+LEAST_RUNS = setting("LEAST_RUNS", 12)
+MAX_MEMORY = setting("MAX_MEMORY", 4_000_000_000)  # bytes, by `memory_of`
+LEAST_MEMORY = setting("LEAST_MEMORY", 125_000_000)
+
+
+class Memory(NamedTuple):
+    """Bytes that a run takes, roughly."""
+
+    kept: int  # all the time: weights, gradients, the optimiser's moments, frames
+    step: int = 0  # while a worker makes a step of it: activations, and what hides and biases
 
 
 def step_tokens(spec: Spec) -> int:
@@ -31,24 +53,41 @@ def _row_tokens(task: Task, architecture: str) -> int:
     return sum(tokens.shape[1] for tokens in task.validation(architecture, 1).inputs)
 
 
-def estimated_memory(spec: Spec) -> int:
-    """Bytes that a run takes, roughly: weights, optimiser, one step's activations, frames."""
-    model = spec.model
+def memory_of(spec: Spec) -> Memory:
+    """What a run takes while its model is there."""
+    model, tokens = spec.model, step_tokens(spec)
+    stacks = 2 if model.architecture == "encoder-decoder" else 1
     weights = 4 * 4 * model.n_parameters  # the weights, their gradient and AdamW's two moments
     a_layer = 16 * model.d_model + 3 * model.d_hidden
-    layers = model.n_layers * (2 if model.architecture == "encoder-decoder" else 1)
-    activations = 4 * step_tokens(spec) * (layers * a_layer + 4 * model.vocab_size)
-    shown = min(MAX_PROBE, model.max_len) ** 2
-    maps = 3 * layers if model.architecture == "encoder-decoder" else 2 * layers
-    frame = 4 * len(STAGES) * maps * model.n_heads * shown
-    return weights + activations + max(MAX_FRAME_BYTES, 2 * frame)
+    activations = 4 * tokens * (stacks * model.n_layers * a_layer + 4 * model.vocab_size)
+    # A number for each query and key of each row, because rows differ in their padding; ALiBi
+    # has one for each head.
+    maps = model.n_heads if model.position == "alibi" else 1
+    bias = 4 * tokens * model.max_len * maps
+    frames = min(MAX_FRAME_BYTES, MAX_FRAMES * frame_bytes(spec))
+    return Memory(weights + max(frames, 2 * frame_bytes(spec)), activations + bias)
 
 
-def check_limits(spec: Spec, taken: int = 0) -> None:
-    """Refuse a run that is too large for this server.
+def frame_bytes(spec: Spec) -> int:
+    """Bytes of one frame: what its attention maps show at each stage."""
+    model = spec.model
+    maps = model.n_layers * (3 if model.architecture == "encoder-decoder" else 1)
+    return 4 * len(STAGES) * maps * model.n_heads * min(MAX_PROBE, model.max_len) ** 2
 
-    Args:
-        taken: bytes that the other runs take.
+
+def together(runs: Iterable[Memory], workers: int) -> int:
+    """Bytes of several runs, of which so many make a step at once."""
+    runs = list(runs)
+    return sum(run.kept for run in runs) + sum(nlargest(workers, (run.step for run in runs)))
+
+
+def share(of: int, least: int, visitors: int) -> int:
+    """What one of so many visitors may have: an equal part, and the least in any case."""
+    return max(min(least, of), of // visitors)
+
+
+def check_limits(spec: Spec) -> None:
+    """Refuse a run that is too large for this server, before anything of its size is made.
 
     Raises:
         ValueError: names the number, the limit and what to make smaller.
@@ -63,14 +102,67 @@ def check_limits(spec: Spec, taken: int = 0) -> None:
             f"batch_size={spec.training.batch_size} reads {n:,} tokens a step: the limit here is "
             f"{MAX_TOKENS:,}; make it or the task's length smaller"
         )
-    if (n := estimated_memory(spec)) + taken > MAX_MEMORY:
-        others = f" and the other runs take {_megabytes(taken)}" if taken else ""
-        later = ", or try again when another visitor has left" if taken else ""
+    if (n := sum(memory_of(spec))) > MAX_MEMORY:
         raise ValueError(
-            f"the run needs about {_megabytes(n)}{others}: the limit here is "
-            f"{_megabytes(MAX_MEMORY)}; make d_model, n_layers or "
-            f"batch_size={spec.training.batch_size} smaller{later}"
+            f"the run needs about {_megabytes(n)}: the limit here is {_megabytes(MAX_MEMORY)}; "
+            f"{_smaller(spec)}"
         )
+
+
+def check_share(have: int, more: int, visitors: int, of: int = MAX_RUNS) -> None:
+    """Refuse more runs than a visitor's share.
+
+    Args:
+        have: open runs that stay.
+        more: those that are to come.
+        of: runs that all visitors share.
+
+    Raises:
+        ValueError: says what the visitor has, asks for, and may have.
+    """
+    most = share(of, LEAST_RUNS, visitors)
+    if have + more > most:
+        raise ValueError(
+            f"{_counted(more)} more: you have {have} open, and {_whose(visitors)} {most}; take "
+            "fewer variants or seeds, or press Reset where you need your runs no longer"
+        )
+
+
+def check_memory(spec: Spec, mine: int, all_runs: int, visitors: int, newcomer: bool) -> None:
+    """Refuse what would take more memory than a visitor's share, or than there is.
+
+    Args:
+        spec: one of the runs that are to come, to say what to make smaller.
+        mine: bytes of the visitor's open runs, with those to come.
+        all_runs: bytes of all visitors' runs, with those to come.
+        newcomer: whether the visitor has no open run yet.
+
+    Raises:
+        ValueError: says what the runs need, and what the visitor may have.
+    """
+    most = share(MAX_MEMORY, LEAST_MEMORY, visitors)
+    if mine > most:
+        raise ValueError(
+            f"your runs would need about {_megabytes(mine)}: {_whose(visitors)} "
+            f"{_megabytes(most)}; take fewer variants or seeds, or {_smaller(spec)}"
+        )
+    if all_runs > MAX_MEMORY and not (newcomer and mine <= LEAST_MEMORY):
+        raise ValueError(
+            f"all visitors' runs would need about {_megabytes(all_runs)}: the limit here is "
+            f"{_megabytes(MAX_MEMORY)}; {_smaller(spec)}, or try again when a run has ended"
+        )
+
+
+def _whose(visitors: int) -> str:
+    return "the limit here is" if visitors == 1 else f"with {visitors} visitors your share is"
+
+
+def _counted(runs: int) -> str:
+    return "1 run" if runs == 1 else f"{runs} runs"
+
+
+def _smaller(spec: Spec) -> str:
+    return f"make d_model, n_layers or batch_size={spec.training.batch_size} smaller"
 
 
 def failure_in_words(error: Exception, spec: Spec) -> str:
@@ -79,7 +171,7 @@ def failure_in_words(error: Exception, spec: Spec) -> str:
     signs = ("out of memory", "allocate memory", "not enough memory")
     if isinstance(error, MemoryError) or any(sign in text for sign in signs):
         return (
-            f"out of memory: this run needs about {_megabytes(estimated_memory(spec))}; make "
+            f"out of memory: this run needs about {_megabytes(sum(memory_of(spec)))}; make "
             f"batch_size={spec.training.batch_size}, d_model={spec.model.d_model}, "
             f"n_layers={spec.model.n_layers} or the task's length smaller"
         )

@@ -4,18 +4,34 @@ A page starts a run, asks things of it (pause, another probe, a checkpoint) and 
 it. Only the worker that holds a run touches its live model: it trains for a short slice of time,
 or serves what was posted, and hands the run back. A run is either idle, in the line, or with one
 worker; all of this book-keeping happens under one lock, the training does not.
+
+Visitors share places, memory and time. A place is an open run; one that has ended takes none, and
+where memory is short it gives up its model, but not what pages show of it.
 """
 
 import atexit
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from core.device import Device, choose_device
-from playground.runs.limits import MAX_ACTIVE, MAX_RUNS, check_limits
-from playground.runs.run import Run
+from playground.runs import limits
+from playground.runs.limits import (
+    MAX_ACTIVE,
+    MAX_RUNS,
+    Memory,
+    check_limits,
+    check_memory,
+    check_share,
+    memory_of,
+    setting,
+    together,
+)
+from playground.runs.run import SLICE, Run
 from playground.runs.saved_run import SavedRun
 from playground.runs.scheduler import Schedule
 from playground.runs.spec import Spec
@@ -57,6 +73,12 @@ class Runs:
         self._threads: list[threading.Thread] = []
         self._closing = False
 
+    @cached_property
+    def workers(self) -> int:
+        """Threads that train, once there is a run."""
+        cores = (os.cpu_count() or 1) if self.device.kind == "cpu" else 1
+        return self._workers or setting("WORKERS", cores)
+
     @property
     def device(self) -> Device:
         """Where all runs are computed."""
@@ -71,31 +93,53 @@ class Runs:
         return count or ((os.cpu_count() or 1) if self.device.kind == "cpu" else 1)
 
     def start(
-        self, owner: str, spec: Spec, play: bool = True, saved: SavedRun | None = None
+        self,
+        owner: str,
+        spec: Spec,
+        play: bool = True,
+        saved: SavedRun | None = None,
+        instead: Collection[Run] = (),
     ) -> Run:
         """Put a run to work; it is built in the background.
 
         Args:
             saved: resume from there, instead of starting at step 0 with `spec`.
+            instead: the visitor's runs that it replaces; they stay if it is refused.
 
         Raises:
-            ValueError: a spec that does not fit together, or is too large for this server.
+            ValueError: a spec that does not fit together, is too large for this server, or is
+                more than the visitor's share.
         """
-        spec.model.check_fits(spec.task)
-        self.device.check(spec.training.precision)
         with self._lock:
-            if len(self._runs) >= self.max_runs:
-                raise ValueError(
-                    f"{len(self._runs)} runs are open: the limit here is {self.max_runs}; "
-                    "try again when another visitor has left"
-                )
-            check_limits(spec, taken=sum(run.memory for run in self._runs))
-            run = Run(owner, spec, self._schedule, self.device, saved)
-            self._runs.append(run)
+            self._check_room(owner, [spec], instead)
+            return self._start(owner, [spec], play, instead, saved)[0]
+
+    def start_all(
+        self, owner: str, specs: Sequence[Spec], play: bool = True, instead: Collection[Run] = ()
+    ) -> list[Run]:
+        """Put several runs to work, or none; see `start`."""
+        with self._lock:
+            self._check_room(owner, specs, instead)
+            return self._start(owner, specs, play, instead)
+
+    def _start(
+        self,
+        owner: str,
+        specs: Sequence[Spec],
+        play: bool,
+        instead: Collection[Run],
+        saved: SavedRun | None = None,
+    ) -> list[Run]:
+        for run in instead:
+            self.discard(run)
+        started = [Run(owner, spec, self._schedule, self.device, saved) for spec in specs]
+        self._runs += started
+        self._make_room()
+        self._start_threads()
+        for run in started:
             if play:
                 run.play()
-            self._start_threads()
-        return run
+        return started
 
     def of(self, owner: str) -> list[Run]:
         """A visitor's runs, oldest first."""
@@ -156,6 +200,49 @@ class Runs:
 
     # --- under the lock -------------------------------------------------------------------
 
+    def _check_room(self, owner: str, specs: Sequence[Spec], instead: Collection[Run]) -> None:
+        """Refuse what is too large, more than a share, or more than there is room for.
+
+        What takes no more than the runs that it replaces is never more than a share: whoever had
+        more when fewer visitors were there may still turn a knob.
+        """
+        for spec in specs:
+            spec.model.check_fits(spec.task)
+            self.device.check(spec.training.precision)
+            spec.task.probe(spec.model.architecture, spec.probe)
+            check_limits(spec)
+        open_runs = [run for run in self._runs if not run.over]
+        mine = [run for run in open_runs if run.owner == owner]
+        stay = [run for run in mine if run not in instead]
+        visitors = len({owner, *(run.owner for run in open_runs)})
+        if len(stay) + len(specs) > len(mine):
+            check_share(len(stay), len(specs), visitors, self.max_runs)
+        new = [memory_of(spec) for spec in specs]
+        needed = self._memory([*(run.memory for run in stay), *new])
+        if needed > self._memory(run.memory for run in mine):
+            others = [
+                run.shown if run.over else run.memory for run in self._runs if run not in mine
+            ]
+            check_memory(specs[0], needed, needed + self._memory(others), visitors, not mine)
+
+    def _memory(self, runs: Iterable[Memory]) -> int:
+        return together(runs, self.workers)
+
+    def _make_room(self) -> None:
+        """Let runs that have ended give up their models while memory is short.
+
+        Those of the visitor who has most of them come first, and of these the oldest.
+        """
+        taken = self._memory(run.memory for run in self._runs)
+        while taken > limits.MAX_MEMORY:
+            ended = [run for run in self._runs if run.ended and not run.forgotten]
+            if not ended:
+                return
+            count = Counter(run.owner for run in ended)
+            run = max(ended, key=lambda run: count[run.owner])
+            run.forget()
+            taken = self._memory(run.memory for run in self._runs)
+
     def _start_threads(self) -> None:
         if self._threads or self._closing:
             return
@@ -176,11 +263,13 @@ class Runs:
 
     def _work(self) -> None:
         while (run := self._next()) is not None:
+            start = time.perf_counter()
             run.take_turn()
             if run.ended:
                 self.on_end(run)
             with self._lock:
-                self._schedule.hand_back(run)
+                # A turn that ended early, or a request, counts as a slice all the same.
+                self._schedule.hand_back(run, max(SLICE, time.perf_counter() - start))
             del run  # an idle worker keeps no run in memory
 
     def _next(self) -> Run | None:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from core.device import Device
 from core.tasks import Batch
 from core.train import Diverged, Trainer
-from playground.runs.limits import check_limits, estimated_memory, failure_in_words
+from playground.runs.limits import Memory, check_limits, failure_in_words, frame_bytes, memory_of
 from playground.runs.saved_run import SavedRun, save
 from playground.runs.scheduler import Schedule, State
 from playground.runs.snapshot import Level, evaluation_cost, take_frame
@@ -47,7 +47,8 @@ class Run:
         self.state = State.IDLE
         self.requests: deque[Callable[[], None]] = deque()
         self.requested = False  # whether it should be training
-        self.memory = estimated_memory(spec)  # bytes
+        self.memory = memory_of(spec)
+        self.forgotten = False  # whether its model is given up
         self._spec = spec
         self.resumed = saved.trainer.step_count if saved else 0  # steps of an earlier run
         over = saved is not None and self.resumed >= spec.training.steps
@@ -80,10 +81,6 @@ class Run:
         """Pause, and make one step."""
         self._halt(self._do_step)
 
-    def stop(self) -> None:
-        """End the run within one step. What was learnt can still be looked at and saved."""
-        self._halt(self._do_stop)
-
     def change(self, target: Spec) -> None:
         """Turn the hot knobs in which another spec differs; in force from the next step on.
 
@@ -91,10 +88,12 @@ class Run:
             ValueError: not a hot knob, an illegal value, or too large; nothing has changed then.
         """
         with self._lock:
+            if self.forgotten:
+                raise _gone()
             hot = dict(self._spec.changes_to(target))
             spec = self._spec.turned(hot)
             check_limits(spec)
-            self._spec, self.memory = spec, estimated_memory(spec)
+            self._spec, self.memory = spec, memory_of(spec)
             if self._outcome is Status.DONE and len(self.record) < spec.training.steps:
                 self._outcome = None  # more steps are asked for: it can continue
             self._post(partial(self._do_change, hot))
@@ -132,11 +131,27 @@ class Run:
         """
         return self.ask(lambda trainer: save(trainer, self.record, self.started))
 
+    def forget(self) -> None:
+        """Give up the model of a run that has ended: its curve and its last picture stay."""
+        with self._lock:
+            self.forgotten, self.memory = True, self.shown
+            self._post(self._do_forget)
+
+    @property
+    def shown(self) -> Memory:
+        """What it takes without its model."""
+        return Memory(frame_bytes(self._spec))
+
     def free(self) -> None:
         """End the run for good, within one step; its model is forgotten."""
         with self._lock:
             self._halt(self._do_free)
             self._freed = True
+
+    @property
+    def over(self) -> bool:
+        """Whether it makes no further step."""
+        return self._outcome is not None
 
     @property
     def ended(self) -> bool:
@@ -293,11 +308,6 @@ class Run:
             self._step()
             self._stop_training()
 
-    def _do_stop(self) -> None:
-        if self._outcome is None:
-            self._finish(Status.STOPPED)
-            self._refresh()
-
     def _do_change(self, hot: dict[str, Any]) -> None:
         if self._trainer is not None:
             self._refresh()  # what the knobs before have led to
@@ -316,6 +326,10 @@ class Run:
             future.set_result(question(self._trainer))
         except Exception as error:
             future.set_exception(error)
+
+    def _do_forget(self) -> None:
+        self._trainer = None
+        self.record.forget_pictures()
 
     def _do_free(self) -> None:
         self._trainer = None

@@ -246,6 +246,12 @@ class Record:
             self._validation.append(frame.step, frame.loss, frame.accuracy)
         self._album.add(frame, kept)
 
+    def forget_pictures(self) -> None:
+        """Keep the last frame alone."""
+        self._album, last = Album(), self.last
+        if last is not None:
+            self._album.add(last)
+
     def saved(self) -> tuple[np.ndarray, np.ndarray]:
         """What `resume` takes."""
         return self._steps.columns()[:3].T, self._validation.columns().T

@@ -85,7 +85,6 @@ def test_a_run_that_ends_is_kept_once_without_a_page_that_looks(runs, memory):
     wait(lambda: run.view().status is Status.DONE)
     wait(lambda: kept(memory))
     run.show("123")
-    run.stop()
     runs.discard(run)
     (entry,) = kept(memory)
     assert (entry.result.status, entry.result.steps) == ("done", 30)

@@ -135,7 +135,7 @@ def history(changed, own) -> None:
         if run is not changed:
             wait(lambda run=run: run.ended and not run.view().live)
         else:
-            run.stop()
+            RUNS.discard(run)
             wait(lambda: not run.view().live)  # noqa: B023
         view = run.view()
         label = title(run.started, view.changes)

@@ -5,7 +5,16 @@ import pytest
 from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
 from playground.runs import limits as module
-from playground.runs.limits import check_limits, estimated_memory, failure_in_words, step_tokens
+from playground.runs.limits import (
+    Memory,
+    check_limits,
+    failure_in_words,
+    memory_of,
+    setting,
+    share,
+    step_tokens,
+    together,
+)
 from playground.runs.spec import Spec
 
 LENGTH = {"copy": {"length": 3}}
@@ -48,11 +57,9 @@ def test_what_is_too_large_is_refused_in_numbers(spec, words):
 
 def test_what_needs_too_much_memory_is_refused(monkeypatch):
     spec = spec_for()
-    need = estimated_memory(spec)
+    need = sum(memory_of(spec))
     monkeypatch.setattr(module, "MAX_MEMORY", need)
     check_limits(spec)
-    with pytest.raises(ValueError, match=r"the other runs take 5 MB.* another visitor has left"):
-        check_limits(spec, taken=5_000_000)
     monkeypatch.setattr(module, "MAX_MEMORY", need - 1)
     with pytest.raises(
         ValueError, match=f"the run needs about {need / 1e6:.0f} MB: .*batch_size=4"
@@ -61,9 +68,30 @@ def test_what_needs_too_much_memory_is_refused(monkeypatch):
 
 
 def test_memory_grows_with_batch_and_model():
-    small = estimated_memory(spec_for())
-    assert estimated_memory(spec_for(batch_size=400)) > small
-    assert estimated_memory(spec_for(d_model=512)) > small
+    small = memory_of(spec_for())
+    assert memory_of(spec_for(batch_size=400)).step > small.step
+    assert memory_of(spec_for(d_model=512)).kept > small.kept
+
+
+def test_only_runs_that_make_a_step_take_the_memory_of_one():
+    assert together([Memory(10, 1), Memory(20, 5), Memory(30, 3)], workers=2) == 60 + 5 + 3
+
+
+@pytest.mark.parametrize(
+    ("visitors", "most"), [(1, 96), (2, 48), (7, 13), (8, 12), (30, 12), (1000, 12)]
+)
+def test_a_share_is_an_equal_part_and_never_below_the_least(visitors, most):
+    assert share(96, 12, visitors) == most
+    assert share(4, 12, visitors) <= 4
+
+
+@pytest.mark.parametrize("value", ["many", "0", "-1", "1.5", "1e6"])
+def test_a_setting_that_is_no_number_is_refused_by_name(monkeypatch, value):
+    monkeypatch.setenv("PLAYGROUND_MAX_RUNS", value)
+    with pytest.raises(ValueError, match=f"PLAYGROUND_MAX_RUNS='{value}': set it to a whole"):
+        setting("MAX_RUNS", 96)
+    monkeypatch.setenv("PLAYGROUND_MAX_RUNS", "")
+    assert setting("MAX_RUNS", 96) == 96
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from core.train import Change, Trainer
 from helpers import spec_for, wait
 from playground.runs import limits
 from playground.runs import run as module
-from playground.runs.limits import estimated_memory
+from playground.runs.limits import memory_of
 from playground.runs.pool import Runs
 from playground.runs.spec import Spec
 from playground.runs.view import Status
@@ -164,14 +164,14 @@ def test_pressing_play_after_pause_wins(runs, gate):
     assert run.view().status is Status.RUNNING
 
 
-def test_stop_ends_the_run_for_good(runs):
-    """CON-01: stopped means stopped, a second press is harmless, a new run starts at 0."""
+def test_a_discarded_run_ends_for_good(runs):
+    """CON-01: ended means ended, a second press is harmless, a new run starts at 0."""
     run = runs.start("ann", spec_for(steps=FOREVER))
     wait(lambda: step_count(run) >= 20)
-    run.stop()
-    stopped = rest(run)
-    assert stopped.status is Status.STOPPED
-    run.stop()
+    runs.discard(run)
+    ended = rest(run)
+    assert ended.status is Status.STOPPED
+    runs.discard(run)
     run.play()
     run.step_once()
     again = runs.start("ann", spec_for(steps=50), play=False)
@@ -179,19 +179,18 @@ def test_stop_ends_the_run_for_good(runs):
     again.play()
     assert rest(again).status is Status.DONE
     assert rest(run).status is Status.STOPPED
-    assert step_count(run) == len(stopped.loss)
-    assert stopped.frames[-1].step == len(stopped.loss)
+    assert step_count(run) == len(ended.loss)
 
 
-@pytest.mark.parametrize("request_name", ["stop", "pause"])
-def test_stop_and_pause_take_effect_within_one_step(runs, gate, request_name):
+@pytest.mark.parametrize("request_name", ["discard", "pause"])
+def test_discard_and_pause_take_effect_within_one_step(runs, gate, request_name):
     """CON-01"""
     entered, leave = gate
     run = runs.start("ann", spec_for(steps=FOREVER))
     leave.release(2)
     for _ in range(3):
         assert entered.acquire(timeout=60)  # the third step is being made now
-    getattr(run, request_name)()
+    runs.discard(run) if request_name == "discard" else run.pause()
     leave.release(FOREVER)
     assert len(rest(run).loss) == 3
 
@@ -410,24 +409,83 @@ def test_what_is_too_large_is_refused_before_it_starts(runs):
     assert runs.of("ann") == [] and runs.threads() == 0
 
 
-def test_memory_of_all_runs_is_limited(runs, monkeypatch):
-    spec = spec_for()
-    need = estimated_memory(spec)
-    monkeypatch.setattr(limits, "MAX_MEMORY", int(2.5 * need))
-    first = runs.start("ann", spec, play=False)
-    runs.start("ann", spec, play=False)
-    with pytest.raises(ValueError, match=f"the other runs take {2 * need / 1e6:.0f} MB"):
-        runs.start("ann", spec)
-    runs.discard(first)
-    runs.start("ann", spec)
-
-
-def test_the_number_of_runs_is_limited():
-    runs = Runs(workers=1, max_runs=1)
-    runs.start("ann", spec_for(), play=False)
-    with pytest.raises(ValueError, match="1 runs are open: the limit here is 1"):
+def test_a_visitor_has_a_share_of_the_places(monkeypatch):
+    monkeypatch.setattr(limits, "LEAST_RUNS", 2)
+    runs = Runs(workers=1, max_runs=6)
+    ann = runs.start_all("ann", [spec_for(steps=FOREVER)] * 5)
+    with pytest.raises(ValueError, match="2 runs more: you have 5 open, and the limit here is 6"):
+        runs.start_all("ann", [spec_for()] * 2)
+    assert runs.of("ann") == ann
+    bob = runs.start_all("bob", [spec_for(steps=FOREVER)] * 3)  # however many ann has
+    with pytest.raises(
+        ValueError, match="1 run more: you have 3 open, and with 2 visitors your share is 3;"
+    ):
         runs.start("bob", spec_for())
+    for owner in ("cid", "dot", "eve", "fay"):
+        runs.start_all(owner, [spec_for()] * 2)
+    with pytest.raises(ValueError, match="with 6 visitors your share is 2"):
+        runs.start("cid", spec_for())
+    # One for one: whoever had more before the others came may go on turning knobs.
+    runs.start("bob", spec_for(), instead=bob[:1])
+    assert bob[0] not in runs.of("bob") and len(runs.of("bob")) == 3
     runs.close()
+
+
+def test_a_run_that_has_ended_takes_no_place(monkeypatch):
+    monkeypatch.setattr(limits, "LEAST_RUNS", 1)
+    runs = Runs(workers=1, max_runs=2)
+    for _ in range(3):
+        done = runs.start_all("ann", [spec_for(steps=2)] * 2)
+        wait(lambda done=done: all(run.ended for run in done))
+    assert len(runs.of("ann")) == 6 and runs.of("ann")[0].view().frames
+    runs.close()
+
+
+def test_of_several_runs_all_are_started_or_none(runs):
+    old = runs.start("ann", spec_for(steps=FOREVER))
+    with pytest.raises(ValueError, match="parameters: the limit here"):
+        runs.start_all("ann", [spec_for(), spec_for(d_model=2048)], instead=[old])
+    assert runs.of("ann") == [old] and old.view().status.moving
+
+
+def fits(monkeypatch, count: float, least: float = 0.0) -> None:
+    """Memory for so many small runs, and for so many of whoever comes."""
+    need = sum(memory_of(spec_for()))
+    monkeypatch.setattr(limits, "MAX_MEMORY", int(count * need))
+    monkeypatch.setattr(limits, "LEAST_MEMORY", int(least * need))
+
+
+def test_a_visitor_has_a_share_of_the_memory(runs, monkeypatch):
+    fits(monkeypatch, 2.5)
+    first, _ = runs.start_all("ann", [spec_for(), spec_for()], play=False)
+    with pytest.raises(ValueError, match=r"your runs would need about .* MB: the limit here is"):
+        runs.start("ann", spec_for())
+    with pytest.raises(ValueError, match=r"all visitors' runs would need about .* MB: the limit"):
+        runs.start("bob", spec_for())
+    runs.discard(first)
+    runs.start("bob", spec_for())
+    fits(monkeypatch, 2.5, least=1)
+    runs.start("cid", spec_for())  # whoever has nothing yet gets the least in any case
+    with pytest.raises(ValueError, match="with 3 visitors your share is"):
+        runs.start("cid", spec_for())
+
+
+def test_where_memory_is_short_ended_runs_give_up_their_models(runs, monkeypatch):
+    ended = runs.start_all("ann", [spec_for(steps=5)] * 3)
+    other = runs.start("bob", spec_for(steps=5))
+    wait(lambda: all(run.ended for run in (*ended, other)))
+    fits(monkeypatch, 3.2)
+    runs.start("cid", spec_for(steps=5))
+    wait(lambda: [run.forgotten for run in (*ended, other)] == [True, True, False, False])
+    for run in ended[:2]:
+        view = rest(run)
+        assert (view.status, len(view.loss)) == (Status.DONE, 5)
+        assert [frame.step for frame in view.frames] == [5], "its last picture"
+        with pytest.raises(ValueError, match="no longer in memory"):
+            run.checkpoint().result(timeout=60)
+        with pytest.raises(ValueError, match="no longer in memory"):
+            run.change(spec_for(steps=9))
+    assert other.checkpoint().result(timeout=60) and ended[2].view().frames[0].step == 0
 
 
 def test_a_spec_that_does_not_fit_together_is_refused(runs):
@@ -468,9 +526,7 @@ def test_all_runs_advance_alike_and_none_is_with_two_workers(runs, monkeypatch):
 
 def test_who_waits_sees_the_place_in_the_queue():
     runs = Runs(workers=1, max_active=1)
-    first, second, third = (
-        runs.start(owner, spec_for(steps=FOREVER)) for owner in ("ann", "bob", "cid")
-    )
+    first, second, third = runs.start_all("ann", [spec_for(steps=FOREVER)] * 3)
     wait(lambda: step_count(first) >= 2)
     assert [run.view().queue_position for run in (first, second, third)] == [None, 1, 2]
     assert [run.view().status for run in (second, third)] == [Status.QUEUED] * 2
@@ -479,13 +535,38 @@ def test_who_waits_sees_the_place_in_the_queue():
     second.pause()
     assert rest(second).queue_position is None
     assert third.view().queue_position == 1
-    first.stop()
+    runs.discard(first)
     wait(lambda: step_count(third) >= 2)
     assert runs.active() == 1
     second.play()
     assert second.view().queue_position == 1
     runs.discard(third)
     wait(lambda: step_count(second) >= 2)
+    runs.close()
+
+
+def test_whoever_comes_does_not_wait_for_those_who_were_there():
+    runs = Runs(workers=1, max_active=2)
+    early = runs.start_all("ann", [spec_for(steps=FOREVER)] * 5)
+    wait(lambda: sum(map(step_count, early)) >= 50)
+    late = [runs.start(owner, spec_for(steps=FOREVER)) for owner in ("bob", "cid")]
+    wait(lambda: all(step_count(run) >= 5 for run in late))
+    assert [run.view().queue_position for run in early] == [None, None, 1, 2, 3]
+    runs.close()
+
+
+def test_time_is_shared_between_visitors_not_between_runs(runs):
+    """Ann compares ten configurations, bob trains one: each has half of a worker's time."""
+    runs = Runs(workers=1)
+    many = runs.start_all("ann", [spec_for(steps=FOREVER)] * 10)
+    one = runs.start("bob", spec_for(steps=FOREVER))
+    everyone = [*many, one]
+    wait(lambda: all(run.view().status is Status.RUNNING for run in everyone))
+    before = [run.view().seconds_trained for run in everyone]
+    wait(lambda: one.view().seconds_trained > before[-1] + 1.0)
+    *hers, his = (r.view().seconds_trained - b for r, b in zip(everyone, before, strict=True))
+    assert 0.6 < sum(hers) / his < 1.6
+    assert max(hers) < 0.5 * his
     runs.close()
 
 

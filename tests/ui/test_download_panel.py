@@ -176,12 +176,16 @@ def test_a_controller_goes_on_from_a_file_and_keeps_the_old_curve(controller):
     np.testing.assert_array_equal(controller.view.loss, whole)
 
 
-def test_no_room_for_a_saved_run_leaves_the_present_one(controller):
+def test_no_room_for_a_saved_run_leaves_the_present_one(controller, monkeypatch):
+    spec = spec_for(d_model=64)
+    saved = saved_run.load(saved_run.save(*trained(spec, 2), spec))
     stepped(controller, spec_for(), 2)
-    run, data = controller.run, download_panel.checkpoint(controller)
-    controller.runs.max_runs = 1
-    with pytest.raises(ValueError, match="the limit here is 1"):
-        controller.resume(saved_run.load(data))
+    run = controller.run
+    monkeypatch.setattr(limits, "MAX_MEMORY", sum(limits.memory_of(spec)))
+    others = controller.runs.start_all("others", [spec_for()] * 2, play=False)
+    with pytest.raises(ValueError, match="all visitors' runs would need"):
+        controller.resume(saved)
+    assert others == controller.runs.of("others")
     assert controller.run is run and controller.ghosts == []
 
 
