@@ -75,7 +75,7 @@ class Runs:
 
     @cached_property
     def workers(self) -> int:
-        """Threads that train, once there is a run."""
+        """Threads that train, and so the runs of which a step is made at the same time."""
         cores = (os.cpu_count() or 1) if self.device.kind == "cpu" else 1
         return self._workers or setting("WORKERS", cores)
 
@@ -85,12 +85,6 @@ class Runs:
         if self._device is None:
             self._device = choose_device()
         return self._device
-
-    @property
-    def workers(self) -> int:
-        """How many runs are stepped at the same time."""
-        count = self._workers or int(os.environ.get("PLAYGROUND_WORKERS") or 0)
-        return count or ((os.cpu_count() or 1) if self.device.kind == "cpu" else 1)
 
     def start(
         self,
