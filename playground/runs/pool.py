@@ -257,13 +257,14 @@ class Runs:
 
     def _work(self) -> None:
         while (run := self._next()) is not None:
-            start = time.thread_time()  # what else keeps the machine busy is nobody's fault
+            asked, start = bool(run.requests), time.thread_time()
             run.take_turn()
+            spent = time.thread_time() - start  # what else keeps the machine busy is nobody's fault
             if run.ended:
                 self.on_end(run)
             with self._lock:
-                # A turn that ended early, or a request, counts as a slice all the same.
-                self._schedule.hand_back(run, max(SLICE, time.thread_time() - start))
+                # An answer costs a slice, as a turn that ended early does.
+                self._schedule.hand_back(run, SLICE if asked else max(SLICE, spent))
             del run  # an idle worker keeps no run in memory
 
     def _next(self) -> Run | None:

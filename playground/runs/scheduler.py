@@ -43,6 +43,7 @@ class Schedule:
         self._queue: list[Job] = []  # runs that wait until they may, by their arrival
         self._line: dict[Job, None] = {}  # by their arrival: within a visitor the first comes first
         self._had: dict[str, float] = {}  # visitor -> seconds of workers' time
+        self._held: Counter[str] = Counter()  # visitor -> runs with workers
         self._now = 0.0  # what a visitor has had who always had something to do
 
     def position(self, run: Job) -> int | None:
@@ -81,9 +82,10 @@ class Schedule:
         """The run whose turn it is, now with the caller."""
         if not self._line:
             return None
-        run = min(self._line, key=lambda run: (not run.requests, self._had[run.owner]))
+        run = min(self._line, key=self._precedence)
         del self._line[run]
         run.state = State.WITH_WORKER
+        self._held[run.owner] += 1
         if not run.requests:
             self._now = max(self._now, self._had[run.owner])
         return run
@@ -91,12 +93,18 @@ class Schedule:
     def hand_back(self, run: Job, seconds: float) -> None:
         """After its turn of so many seconds a run is in line again, if it has more to do."""
         self._had[run.owner] = self._had.get(run.owner, self._now) + seconds
+        self._held[run.owner] -= 1
         run.state = State.IDLE
         if run.requests or run in self.active:
             # No notify: who hands it back takes the next run of the line itself.
             self._put_in_line(run)
         elif all(run.owner != other.owner for other in (*self._line, *self.active)):
             del self._had[run.owner]
+        self._held += Counter()  # drops the zeros
+
+    def _precedence(self, run: Job) -> tuple[bool, float, int]:
+        """The smallest comes first: who asks, who has had least, whom no worker serves now."""
+        return not run.requests, self._had[run.owner], self._held[run.owner]
 
     def _waiting(self) -> list[Job]:
         """The queue in the order in which its runs will train: who has fewest comes first."""

@@ -555,21 +555,6 @@ def test_whoever_comes_does_not_wait_for_those_who_were_there():
     runs.close()
 
 
-def test_time_is_shared_between_visitors_not_between_runs(runs):
-    """Ann compares ten configurations, bob trains one: each has half of a worker's time."""
-    runs = Runs(workers=1)
-    many = runs.start_all("ann", [spec_for(steps=FOREVER)] * 10)
-    one = runs.start("bob", spec_for(steps=FOREVER))
-    everyone = [*many, one]
-    wait(lambda: all(run.view().status is Status.RUNNING for run in everyone))
-    before = [run.view().seconds_trained for run in everyone]
-    wait(lambda: one.view().seconds_trained > before[-1] + 1.0)
-    *hers, his = (r.view().seconds_trained - b for r, b in zip(everyone, before, strict=True))
-    assert 0.6 < sum(hers) / his < 1.6
-    assert max(hers) < 0.5 * his
-    runs.close()
-
-
 def test_a_request_is_served_before_others_train_on(runs):
     """However many train, a paused run's page does not wait for its turn."""
     shown = runs.start("ann", spec_for(), play=False)
