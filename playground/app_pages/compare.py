@@ -23,7 +23,7 @@ def buttons(setup: Setup, moving: bool) -> None:
             moving,
             lambda: start_runs(compared, setup, seeds),
             compared.pause,
-            disabled=not setup.variants,
+            why_not=None if setup.variants else "Nothing to compare with yet.",
         )
         play_buttons.reset_button(compared.discard)
         copy_link(

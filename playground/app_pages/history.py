@@ -12,6 +12,7 @@ import streamlit as st
 
 from playground.figures import Band, attention_maps, attention_side_by_side, comparison_chart
 from playground.history.database import MAX_ENTRIES, Entry, HistoryUnavailable
+from playground.history.names import tell_apart
 from playground.history.recorder import RECORDER, WORTH_KEEPING
 from playground.runs.controller import Ghost
 from playground.runs.snapshot import Frame
@@ -52,10 +53,13 @@ def table(entries: tuple[Entry, ...]) -> list[Entry]:
         selection_default={"selection": {"rows": selected}},
         column_config={
             "when": st.column_config.DatetimeColumn(format="D MMM, HH:mm", width=110),
-            "what changed": st.column_config.TextColumn(width=320),
+            "what changed": st.column_config.TextColumn(width=260),
+            "compared": st.column_config.TextColumn(
+                width=150, help="The variants that ran in one comparison with this run."
+            ),
             "steps": st.column_config.NumberColumn(width=70),
             "final loss": st.column_config.NumberColumn(
-                format="%.4f", width=90, help="Mean of the last 20 training losses, in nats."
+                format="%.3f", width=90, help="Mean of the last 20 training losses, in nats."
             ),
             "accuracy": st.column_config.NumberColumn(
                 format="percent", width=90, help="On the validation examples, at the end."
@@ -76,6 +80,7 @@ def row(entry: Entry) -> dict[str, Any]:
     return {
         "when": datetime.fromtimestamp(entry.created, zone()).replace(tzinfo=None),
         "what changed": entry.label,
+        "compared": entry.spec.get("label", ""),
         "task": entry.spec["task"]["task"],
         "steps": result.steps,
         "final loss": result.final_loss,
@@ -156,15 +161,14 @@ def actions(chosen: list[Entry]) -> None:
             args=(load, one),
             help="Set every knob as it was in this run: press Play to get the same curve.",
         )
-        with st.popover("Delete", icon=":material/delete:", help="Delete the selected runs."):
-            st.write(f"Delete {counted(len(chosen), 'run')}?")
+        with st.popover("Delete", icon=":material/delete:"):
+            st.write(f"Delete {counted(len(chosen), 'run')}? This cannot be undone.")
             st.button(
                 f"Delete {counted(len(chosen), 'run')}",
                 key="delete_runs",
                 type="primary",
                 on_click=attempt,
                 args=(delete, chosen),
-                help="This cannot be undone.",
             )
         key = f"name_{one.id if one else 'of_none'}"
         st.text_input(
@@ -199,8 +203,9 @@ def curves(chosen: list[Entry]) -> None:
                 help="The run that is on the Playground now.",
             )
         )
+    names, shared = tell_apart(chosen, own_text.in_use())
     bands = [
-        one_curve(named(entry, chosen), entry.view, i)
+        one_curve(names[entry.id], entry.view, i)
         for i, entry in enumerate(chosen, 1)  # the colours that they have in the Playground
     ]
     if with_mine:
@@ -208,6 +213,8 @@ def curves(chosen: list[Entry]) -> None:
     tasks = {repr(sorted(entry.spec["task"].items(), key=str)) for entry in chosen}
     if len(tasks) > 1:
         st.caption("These runs learn different tasks: their losses cannot be compared directly.")
+    if shared:
+        st.caption(literal(f"All of them: {shared}; what is not named is at its default."))
     figure = comparison_chart(
         bands,
         log=log,
@@ -231,15 +238,10 @@ def references_of(entry: Entry) -> dict[str, Any]:
     return {}
 
 
-def named(entry: Entry, among: list[Entry]) -> str:
-    """The label, and where two have the same one, which of them it is."""
-    same = [other.id for other in among if other.label == entry.label]
-    return entry.label if len(same) == 1 else f"{entry.label} ({same.index(entry.id) + 1})"
-
-
 def pictures(chosen: list[Entry]) -> None:
     """The attention that the chosen runs ended with."""
-    found = {named(entry, chosen): picture_of(entry) for entry in chosen}
+    names, _ = tell_apart(chosen, own_text.in_use())
+    found = {names[entry.id]: picture_of(entry) for entry in chosen}
     found = {label: picture for label, picture in found.items() if picture is not None}
     layers = layers_in_common(list(found.values()))
     if not layers:

@@ -147,13 +147,10 @@ def buttons(scenario: Scenario, expected: Outcome | None, seen: Seen) -> None:
                 any_live(seen),
                 compared.play if seen else lambda: play(scenario, expected),
                 compared.pause,
-                disabled=not free,
-                help=play_buttons.ALL if free else "Predict first.",
+                why_not=None if free else "Predict first.",
             )
         if seen:
-            play_buttons.reset_button(
-                lambda: reset(scenario), "Delete these runs, and your prediction."
-            )
+            play_buttons.reset_button(lambda: reset(scenario))
         elif not free:
             st.button(
                 "Skip the prediction",

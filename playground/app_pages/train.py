@@ -24,7 +24,6 @@ def buttons(controller: Controller, view: View | None) -> None:
             controller.play,
             controller.pause,
             label="Play again" if over else "Play",
-            help="Start over from step 0." if over else "Train, and watch it happen.",
         )
         # At the end, one key press too many would start over and lose what was learnt.
         st.button(
@@ -35,21 +34,15 @@ def buttons(controller: Controller, view: View | None) -> None:
             disabled=moving or over,
             on_click=play_buttons.press,
             args=(controller.step,),
-            help="One optimiser step.",
         )
-        play_buttons.reset_button(
-            controller.reset, "Back to before the first step: same seed, same numbers."
-        )
+        play_buttons.reset_button(controller.reset)
         st.button(
             "New seed",
             key="new_seed",
             icon=":material/casino:",
             on_click=controls.new_seed,
-            help="Other initial weights and other batches.",
         )
-        with st.popover(
-            "Glossary", icon=":material/menu_book:", help="The paper's terms, one sentence each."
-        ):
+        with st.popover("Glossary", icon=":material/menu_book:"):
             st.markdown("\n".join(f"- **{word}**: {meaning}" for word, meaning in GLOSSARY.items()))
         lost = copy_link(run=controller.owner if controller.run else None, fresh=controller.fresh)
     if lost and controller.fresh:

@@ -7,6 +7,7 @@ batches. What differs afterwards is due to what was changed.
 from collections.abc import Callable
 from dataclasses import replace
 
+from core.knobs import cut
 from playground.experiments.series import Series, any_live
 from playground.experiments.variants import Setup
 from playground.runs.pool import RUNS, Runs
@@ -35,8 +36,9 @@ class Comparison:
                 message has the numbers, and nothing has changed.
         """
         chosen = self._seeds(setup, seeds)
+        label = cut("; ".join(setup.labels))
         requested = [
-            replace(spec, training=replace(spec.training, seed=seed))
+            replace(spec, training=replace(spec.training, seed=seed), label=label)
             for seed in chosen
             for spec in setup.specs
         ]

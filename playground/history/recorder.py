@@ -5,7 +5,7 @@ leaves, is kept as far as it got. A separate thread writes the file: no page and
 """
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -13,24 +13,15 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from core.train import Change
 from playground.history.database import History, HistoryUnavailable
+from playground.history.names import title
 from playground.runs.pool import RUNS
 from playground.runs.run import Run
-from playground.runs.spec import Spec, changes_text, hot_changes_text
+from playground.runs.spec import Spec
 from playground.runs.view import Status, View
 
 WORTH_KEEPING = 20  # steps
 MAX_TABS = 10_000  # whose owner is known
-
-
-def title(spec: Spec, changes: Iterable[Change] = ()) -> str:
-    """What a run changed from the defaults of its task, and on the way: the name of an entry.
-
-    `scale=none, lr=0.01; residual=off after step 120`
-    """
-    words = [changes_text(spec.unusual()) or "the defaults", hot_changes_text(changes)]
-    return "; ".join(filter(None, words))
 
 
 @dataclass

@@ -89,6 +89,10 @@ class Spec:
             part = self.model if name in MODEL_KNOBS else self.training
         return getattr(part, name, None)
 
+    def has(self, name: str) -> bool:
+        """Whether a knob is one of this run: each task has its own."""
+        return name not in OF_ANY_TASK or name in TASK_KNOBS[self.task.name]
+
     def changed(self, changes: Iterable[tuple[str, Any]]) -> "Spec":
         """The same run with some knobs of the model, the training or the task, or another task.
 

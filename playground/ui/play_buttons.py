@@ -9,8 +9,6 @@ from playground.ui.literal import literal
 
 Seen = TypeVar("Seen")
 
-ALL = "Train all of them at once, on the same seeds and the same batches."
-
 
 def press(action: Callable[..., None], *args) -> None:
     """Do what a button says; if it cannot be done, the page says why."""
@@ -32,10 +30,13 @@ def play_or_pause(
     pause: Callable[[], None],
     *,
     label: str = "Play",
-    help: str = ALL,
-    disabled: bool = False,
+    why_not: str | None = None,
 ) -> None:
-    """The button that trains, or where something is `moving` the one that pauses it."""
+    """The button that trains, or where something is `moving` the one that pauses it.
+
+    Args:
+        why_not: why it cannot be pressed now.
+    """
     common = {"type": "primary", "shortcut": "P", "on_click": press}
     if moving:
         st.button(
@@ -43,7 +44,6 @@ def play_or_pause(
             key="pause",
             icon=":material/pause:",
             args=(pause,),
-            help="Pause after this step.",
             **common,
         )
     else:
@@ -52,14 +52,14 @@ def play_or_pause(
             key="play",
             icon=":material/play_arrow:",
             args=(play,),
-            disabled=disabled,
-            help=help,
+            disabled=why_not is not None,
+            help=why_not,
             **common,
         )
 
 
-def reset_button(reset: Callable[[], None], help: str = "Delete these runs.") -> None:
-    st.button("Reset", key="reset", icon=":material/restart_alt:", on_click=reset, help=help)
+def reset_button(reset: Callable[[], None]) -> None:
+    st.button("Reset", key="reset", icon=":material/restart_alt:", on_click=reset)
 
 
 def live(

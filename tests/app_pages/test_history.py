@@ -11,8 +11,11 @@ from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
 from core.train import Change
 from helpers import SMALL, fine, opened, spec_for, texts, wait
+from playground.experiments.comparison import Comparison
+from playground.experiments.variants import make_setup
 from playground.history.database import History, HistoryUnavailable
-from playground.history.recorder import RECORDER, WORTH_KEEPING, Recorder, title
+from playground.history.names import tell_apart, title
+from playground.history.recorder import RECORDER, WORTH_KEEPING, Recorder
 from playground.runs.pool import Runs
 from playground.runs.spec import Spec
 from playground.runs.view import Status
@@ -279,6 +282,33 @@ def test_several_runs_lie_over_each_other_and_under_the_playgrounds():
     assert all(len(ghost.view.loss) == 50 for ghost in ghosts)
     fine(test.button(key="hide_ghosts").click().run())
     assert test.session_state.controller.ghosts == []
+
+
+def test_beside_others_a_run_is_called_by_what_differs():
+    for knobs in ({"scale": "none"}, {"lr": 0.01}, {}):
+        add(title(spec_for(**knobs, steps=50)), spec_for(**knobs))
+    add("my name", spec_for(scale="none", lr=0.01))
+    entries = History().list("")
+    names, shared = tell_apart(entries)
+    expected = ["my name"]
+    expected += [
+        f"scale={s}, lr={lr}" for s, lr in (("√d_k", 0.001), ("√d_k", 0.01), ("none", 0.001))
+    ]
+    assert list(names.values()) == expected
+    assert "steps=50" in shared and "scale" not in shared and "lr=" not in shared
+    assert list(tell_apart(entries[1:2])[0].values()) == [entries[1].label], "alone: all of it"
+    same, _ = tell_apart([entries[1], replace(entries[1], id=0)])
+    assert list(same.values()) == [f"{entries[1].label} (1)", f"{entries[1].label} (2)"]
+    test = choose(opened("history"), 1, 2)
+    assert "steps=50" in texts(test.caption), "what all of them share is said once"
+
+
+def test_runs_of_one_comparison_say_so(runs, memory):
+    compared = Comparison("tab", runs)
+    compared.start(make_setup(spec_for(), [(("scale", "none"),)]))
+    wait(lambda: not compared.live)
+    wait(lambda: len(kept(memory)) == 2)
+    assert {entry.spec["label"] for entry in kept(memory)} == {"base; scale=none"}
 
 
 def test_runs_of_different_tasks_are_drawn_with_a_warning():

@@ -379,16 +379,15 @@ def in_a_model(words: Sequence[str]) -> None:
             key="lookup_new",
             icon=":material/casino:",
             on_click=new_weights,
-            help="Initialise the model from the next seed.",
         )
     with common.row():
         query, key = (choose_word(*about, words) for about in (QUERY, KEY))
     with st.container(horizontal=True, vertical_alignment="center"):
         stage = STAGE.draw(label_visibility="collapsed")
         names = list(STAGES)
-        for label, step, end, kind, help in (
-            ("Back", -1, names[0], "secondary", "One stage back."),
-            ("Next", 1, names[-1], "primary", "The next stage."),
+        for label, step, end, kind in (
+            ("Back", -1, names[0], "secondary"),
+            ("Next", 1, names[-1], "primary"),
         ):
             st.button(
                 label,
@@ -399,7 +398,6 @@ def in_a_model(words: Sequence[str]) -> None:
                 disabled=stage == end,
                 shortcut=label[0],
                 type=kind,
-                help=help,
             )
     one = Meeting(measure.look(words, d_model, n_heads, *switches, seed), head, query, key)
     says, figure = STAGES[stage][1](one)

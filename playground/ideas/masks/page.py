@@ -275,7 +275,6 @@ with common.row():
         icon=":material/undo:",
         on_click=undo,
         disabled=len(st.session_state[EDITS]) < 2,
-        help="Undo the last change of the mask.",
     )
     st.button(
         "Undo all",
