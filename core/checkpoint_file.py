@@ -9,7 +9,6 @@ import io
 import json
 import math
 import zipfile
-from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, NamedTuple
 
@@ -36,6 +35,9 @@ PARTS = {
 }
 SCALER = {"scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker"}
 WORDS = {int: "a whole number", dict: "fields in {…}", list: "a list […]", str: "a text"}
+
+
+KNOBS = {item.name: item for config in (ModelConfig, TrainConfig) for item in fields(config)}
 
 
 class Snapshot(NamedTuple):
@@ -101,13 +103,12 @@ def check_run(run: Any) -> None:
         if name not in run:
             raise ValueError(f"{name} is missing")
         _check_kind(name, run[name], kind)
-    knobs = {item.name: item for config in (ModelConfig, TrainConfig) for item in fields(config)}
-    most = knobs["steps"].metadata["high"]
+    most = KNOBS["steps"].metadata["high"]
     if not 0 <= run["step"] <= most:
         raise ValueError(f"step={quoted(run['step'])}: must be from 0 to {most}")
     for config, part in ((ModelConfig, "model"), (TrainConfig, "training")):
         config.from_dict(run[part])
-    _check_changes(run["changes"], run["step"], knobs)
+    check_changes(run["changes"], run["step"])
     _check_scaler(run["scaler"])
 
 
@@ -116,8 +117,13 @@ def _check_kind(name: str, value: Any, kind: type) -> None:
         raise ValueError(f"{name}={quoted(value)}: expected {WORDS[kind]}")
 
 
-def _check_changes(changes: list, done: int, knobs: Mapping[str, Any]) -> None:
-    """Each is a step that was made, a knob that is hot, and a value that it may have."""
+def check_changes(changes: Any, done: int) -> None:
+    """Refuse what is no list of [step, hot knob, legal value], of steps that were made.
+
+    Raises:
+        ValueError: names the part, the value and the rule.
+    """
+    _check_kind("changes", changes, list)
     if len(changes) > MAX_CHANGES:
         raise ValueError(f"changes: {len(changes):,} of them, at most {MAX_CHANGES:,} are taken")
     before, hot = 0, {*ModelConfig.hot(), *TrainConfig.hot()}
@@ -131,7 +137,7 @@ def _check_changes(changes: list, done: int, knobs: Mapping[str, Any]) -> None:
             raise ValueError(f"changes: step={quoted(step)}: must be from {before} to {done}")
         if name not in hot:
             raise ValueError(f"changes: {quoted(name)} cannot change while a run goes on")
-        check_value(knobs[name], value)
+        check_value(KNOBS[name], value)
         before = step
 
 

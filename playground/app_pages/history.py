@@ -28,6 +28,7 @@ from playground.ui.run_panels import IN_WORDS, log_switch, references
 from playground.ui.session import HISTORY, for_visitor, history_owner, how_long
 from playground.ui.session import controller as my_controller
 
+MOST_NAMED = 5  # entries that cannot be read
 MOST_SHOWN = 6  # curves and maps beside each other
 SMALL_CURVE = 40  # points
 IN_SHORT = {"done": "finished", "stopped": "stopped", "diverged": "diverged", "failed": "failed"}
@@ -300,12 +301,15 @@ def picture_of(entry: Entry) -> Frame | None:
 def page() -> None:
     RECORDER.flush()
     try:
-        entries = RECORDER.history.list(owner)
+        entries, damaged = RECORDER.history.read(owner)
     except HistoryUnavailable as error:
         st.warning(literal(f"{for_visitor(str(error))}. Everything else works without it."))
         return
     if notice := RECORDER.history.notice:
         st.warning(literal(for_visitor(notice)))
+    if damaged:
+        more = f" and {len(damaged) - MOST_NAMED} more" if len(damaged) > MOST_NAMED else ""
+        st.warning(literal(f"Left out of the list: {'; '.join(damaged[:MOST_NAMED])}{more}."))
     if RECORDER.problem:
         st.warning(literal(f"The last run could not be kept: {for_visitor(RECORDER.problem)}."))
     if not entries:

@@ -24,9 +24,12 @@ from uuid import uuid4
 import numpy as np
 from platformdirs import user_data_path
 
+from core.checkpoint_file import check_changes
+from core.knobs import cut, quoted
+from core.tasks import TASKS
 from core.train import Change
 from playground.runs.snapshot import Attention, Frame
-from playground.runs.spec import Spec
+from playground.runs.spec import DECISIVE, PARTS, Spec, check_fields
 from playground.runs.view import Status, View
 
 MAX_ENTRIES = 200  # of one visitor
@@ -34,9 +37,12 @@ MAX_BYTES = 50_000_000  # of one visitor
 MAX_TOTAL_BYTES = 500_000_000  # of all visitors
 MAX_POINTS = 300  # of a curve
 MAX_PICTURE = 500_000  # bytes of one picture
+MAX_UNPACKED = 100_000_000  # bytes of one picture when it is read
 MAX_LABEL = 120  # characters
+LATEST = 4e9  # seconds since 1970: an entry of a later day is damaged
 SCHEMA = 1
-WAIT = 10.0  # seconds that a call waits for another one's transaction
+WAIT = 10.0  # seconds that a run's entry waits for another transaction
+PATIENCE = 1.0  # that a page waits
 FOLDER = "PLAYGROUND_DATA"
 # What is kept of an attention picture beside its weights.
 ABOUT = ("name", "query_tokens", "key_tokens", "entropy", "largest", "spread", "theory")
@@ -161,19 +167,29 @@ class History:
             _drop_oldest(db, "1", (), sys.maxsize, MAX_TOTAL_BYTES)
             return added
 
-        return self._do(write)
+        return self._do(write, WAIT)
 
     def list(self, owner: str) -> tuple[Entry, ...]:
-        """A visitor's runs, newest first."""
+        """A visitor's runs, newest first; without those that cannot be read."""
+        return self.read(owner)[0]
+
+    def read(self, owner: str) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
+        """A visitor's runs, newest first, and of each that cannot be read why not."""
         where, values = _mine(owner)
         query = f"SELECT {_COLUMNS} FROM runs WHERE {where} ORDER BY id DESC"
-        return self._do(lambda db: tuple(map(_entry, db.execute(query, values))))
+        entries, damaged = [], []
+        for row in self._do(lambda db: db.execute(query, values).fetchall()):
+            try:
+                entries.append(_entry(row))
+            except ValueError as error:
+                damaged.append(str(error))
+        return tuple(entries), tuple(damaged)
 
     def get(self, owner: str, id: int) -> Entry:
         """One run.
 
         Raises:
-            ValueError: this visitor has no such run.
+            ValueError: this visitor has no such run, or it cannot be read.
         """
         return _entry(self._one(owner, id, _COLUMNS))
 
@@ -190,7 +206,7 @@ class History:
             return None
         try:
             return _unpack_picture(packed)
-        except (ValueError, KeyError, TypeError, OSError, zipfile.BadZipFile) as error:
+        except Exception as error:  # a damaged zip raises a dozen kinds
             raise ValueError(f"the picture of run {id} cannot be read: {error}") from error
 
     def rename(self, owner: str, id: int, label: str) -> None:
@@ -228,26 +244,33 @@ class History:
         if not self._do(lambda db: db.execute(query, values).rowcount):
             raise _no_such(id)
 
-    def _do(self, work: Callable[[sqlite3.Connection], Answer]) -> Answer:
-        """One transaction. A damaged file is set aside, and the work done on a new one."""
+    def _do(
+        self, work: Callable[[sqlite3.Connection], Answer], wait: float | None = None
+    ) -> Answer:
+        """One transaction. A damaged file is set aside, and the work done on a new one.
+
+        Args:
+            wait: seconds for those of others; None is as long as a page waits.
+        """
+        wait = PATIENCE if wait is None else wait
         try:
             with suppress(_Damaged):
-                return self._transaction(work)
+                return self._transaction(work, wait)
             with _SETTING_ASIDE:
                 try:
-                    return self._transaction(work)  # another thread has started a new file
+                    return self._transaction(work, wait)  # another thread has started a new file
                 except _Damaged as damage:
                     self._set_aside(damage)
-            return self._transaction(work)
+            return self._transaction(work, wait)
         except (sqlite3.Error, OSError) as error:
             raise HistoryUnavailable(
                 f"the run history cannot be used: {error} ({self.path})"
             ) from error
 
-    def _transaction(self, work: Callable[[sqlite3.Connection], Answer]) -> Answer:
+    def _transaction(self, work: Callable[[sqlite3.Connection], Answer], wait: float) -> Answer:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         # The write lock is taken at once: no transaction fails half-way for it.
-        opened = sqlite3.connect(self.path, timeout=WAIT, isolation_level="IMMEDIATE")
+        opened = sqlite3.connect(self.path, timeout=wait, isolation_level="IMMEDIATE")
         try:
             with closing(opened) as db, db:
                 with suppress(sqlite3.OperationalError):  # it is being set now, or cannot be
@@ -288,7 +311,10 @@ class _Damaged(sqlite3.DatabaseError):
 
 def _is_damage(error: sqlite3.Error) -> bool:
     # The low byte is the kind, the rest tells more about it.
-    kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    code = getattr(error, "sqlite_errorcode", 0)
+    kind = code & 0xFF
+    if code == sqlite3.SQLITE_READONLY_DBMOVED:
+        return True  # another thread has just set it aside
     return kind in _DAMAGE or str(error).startswith(("no such table", "no such column"))
 
 
@@ -341,10 +367,40 @@ def _finite(value: float) -> float | None:
 
 
 def _entry(row: tuple) -> Entry:
-    id, created, label, spec, changes, result, curve, validation, has_picture = row
+    """An entry from its row, in which anything may stand.
+
+    Raises:
+        ValueError: names the run and what is wrong with it.
+    """
+    try:
+        return _read_entry(*row)
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        raise ValueError(f"run {row[0]} cannot be read: {cut(str(error))}") from error
+
+
+def _read_entry(
+    id: int,
+    created: float,
+    label: str,
+    spec: str,
+    changes: str,
+    result: str,
+    curve: bytes,
+    validation: bytes,
+    has_picture: int,
+) -> Entry:
+    values, ended, turned = json.loads(spec), Result(**json.loads(result)), json.loads(changes)
+    if not isinstance(label, str) or not 0 <= created <= LATEST:
+        raise ValueError("its name or its date is none")
+    check_fields(values, PARTS, DECISIVE)
+    if values["task"].get("task") not in TASKS:
+        raise ValueError("it has no task that there is")
+    _check_result(ended)
+    check_changes(turned, ended.steps)
     steps, loss = _unpack(curve, 2)
     val_steps, val_loss, val_accuracy = _unpack(validation, 3)
-    ended = Result(**json.loads(result))
+    if not (_ascending(steps, ended.steps) and _ascending(val_steps, ended.steps)):
+        raise ValueError("its curve is not one")
     view = View(
         status=Status(ended.status),
         message=ended.message,
@@ -354,10 +410,26 @@ def _entry(row: tuple) -> Entry:
         val_steps=val_steps.astype(int),
         val_loss=val_loss,
         val_accuracy=val_accuracy,
-        changes=tuple(Change(*change) for change in json.loads(changes)),
+        changes=tuple(Change(*change) for change in turned),
         seconds_trained=ended.seconds,
     )
-    return Entry(id, created, label, json.loads(spec), ended, view, bool(has_picture))
+    return Entry(id, created, label, values, ended, view, bool(has_picture))
+
+
+def _check_result(result: Result) -> None:
+    kinds = {"status": str, "message": str, "steps": int}
+    for name, value in asdict(result).items():
+        kind = kinds.get(name, int | float | None)
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise ValueError(f"{name}={quoted(value)}")
+    if not Status(result.status).over or not 0 <= result.steps <= 2**31:
+        raise ValueError(f"status={result.status}, steps={result.steps}")
+
+
+def _ascending(steps: np.ndarray, last: int) -> bool:
+    """Whether these are steps of a run, one after another; the same may be measured twice."""
+    inside = np.isfinite(steps).all() and (steps >= 0).all() and (steps <= last).all()
+    return bool(inside and (np.diff(steps) >= 0).all())
 
 
 def _pack(*rows: np.ndarray) -> bytes:
@@ -398,6 +470,9 @@ def _zip(step: int, shown: list[Attention]) -> bytes:
 
 
 def _unpack_picture(packed: bytes) -> Frame:
+    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+        if (size := sum(item.file_size for item in archive.infolist())) > MAX_UNPACKED:
+            raise ValueError(f"{size:,} bytes unpacked, at most {MAX_UNPACKED:,} are taken")
     with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
         about = json.loads(arrays["about"].tobytes())
         attention = {
@@ -408,4 +483,8 @@ def _unpack_picture(packed: bytes) -> Frame:
             )
             for i, layer in enumerate(about["layers"])
         }
+    for shown in attention.values():
+        size = (len(shown.query_tokens), len(shown.key_tokens))
+        if shown.stages["weights"].shape[1:] != size or shown.hidden.shape != size:
+            raise ValueError("its maps do not fit its tokens")
     return Frame(about["step"], attention, predictions=[])

@@ -1,5 +1,6 @@
 """The run history outlives the app, keeps visitors apart, and loses nothing without a word."""
 
+import json
 import sqlite3
 import subprocess
 import sys
@@ -166,6 +167,95 @@ def test_a_knob_that_this_version_lacks_is_named(history, path):
     assert len(history.list("anna")) == 1
     with pytest.raises(ValueError, match="temper"):
         loaded(history, "anna", number)
+
+
+# What a program or a bad disk may have left in a row: a column, and what stands in it.
+DAMAGE = [
+    ("spec", ""),
+    ("spec", "[]"),
+    ("spec", "{}"),
+    ("spec", '{"task": {}, "model": {}, "training": {}}'),
+    ("spec", '{"task": {"task": ["x"]}, "model": {}, "training": {}}'),
+    ("spec", "null"),
+    ("changes", "{}"),
+    ("changes", '[[1, "lr", "x"]]'),
+    ("changes", '[[9, "lr", 0.1]]'),
+    ("result", "{}"),
+    ("result", '{"status": "done"}'),
+    ("result", "null"),
+    ("curve", b"abc"),
+    ("curve", b"\xff" * 24),
+    ("curve", 3),
+    ("validation", b"\0" * 5),
+    ("created", "yesterday"),
+    ("created", 1e300),
+    ("created", -5.0),
+]
+
+
+@pytest.mark.parametrize(("column", "value"), DAMAGE)
+def test_one_damaged_row_is_left_out_and_named(history, path, column, value):
+    good, bad = add(history), add(history, label="mine")
+    with sqlite3.connect(path) as db:
+        db.execute(f"UPDATE runs SET {column} = ? WHERE id = ?", (value, bad))
+    db.close()
+    entries, damaged = history.read("anna")
+    assert [entry.id for entry in entries] == [good] == [e.id for e in history.list("anna")]
+    (said,) = damaged
+    assert f"run {bad} cannot be read" in said and len(said) < 120
+    with pytest.raises(ValueError, match=f"run {bad} cannot be read"):
+        history.get("anna", bad)
+    history.delete("anna", bad)
+    assert not history.read("anna")[1] and len(history.list("anna")) == 1
+
+
+@pytest.mark.parametrize(
+    "result",
+    [{"steps": -1}, {"steps": 2.5}, {"status": "running"}, {"final_loss": "x"}, {"seconds": True}],
+)
+def test_an_impossible_number_in_a_result_is_damage(history, path, result):
+    number = add(history)
+    with sqlite3.connect(path) as db:
+        (stored,) = db.execute("SELECT result FROM runs").fetchone()
+        db.execute("UPDATE runs SET result = ?", (json.dumps(json.loads(stored) | result),))
+    db.close()
+    assert history.read("anna")[0] == () and f"run {number}" in history.read("anna")[1][0]
+
+
+def test_a_picture_that_would_fill_the_memory_is_refused(history, monkeypatch):
+    number = history.add("anna", "x", SPEC, view_of(frame=True))
+    assert history.picture("anna", number)
+    monkeypatch.setattr(module, "MAX_UNPACKED", 100)
+    with pytest.raises(ValueError, match="bytes unpacked, at most 100"):
+        history.picture("anna", number)
+
+
+def test_a_locked_file_is_said_after_a_page_s_patience_and_not_a_run_s(history, path, monkeypatch):
+    add(history)
+    waited = []
+    connect = sqlite3.connect
+    monkeypatch.setattr(module, "PATIENCE", 0.01)
+    monkeypatch.setattr(
+        sqlite3,
+        "connect",
+        lambda *args, timeout=5.0, **rest: (
+            waited.append(timeout) or connect(*args, timeout=timeout, **rest)
+        ),
+    )
+    other = connect(path)
+    other.execute("PRAGMA locking_mode = EXCLUSIVE")
+    other.execute("BEGIN EXCLUSIVE")
+    for call in (
+        lambda: history.list("anna"),
+        lambda: history.delete("anna", 1),
+        lambda: history.rename("anna", 1, "x"),
+    ):
+        with pytest.raises(HistoryUnavailable, match="locked"):
+            call()
+    other.close()
+    assert set(waited) == {0.01}
+    add(history)
+    assert waited[-1] == module.WAIT
 
 
 # --- whose ----------------------------------------------------------------------------------
