@@ -15,6 +15,7 @@ from core.tasks import Batch
 from core.tokens import IGNORED, PAD
 
 Weights = Float[Tensor, "batch heads query key"]
+SHUT = 0.05  # a gradient below it hardly passes
 
 
 def read_mask(
@@ -56,6 +57,24 @@ def _mean_over_rows(
 ) -> Float[Tensor, " heads"]:
     count = chosen.sum((0, 2)).clamp(min=1)
     return torch.where(chosen, values, 0.0).sum((0, 2)) / count
+
+
+def softmax_gradient(weights: Float[Tensor, "*rows key"]) -> Float[Tensor, "*rows"]:
+    """Frobenius norm of the softmax's Jacobian diag(w) - w wᵀ: how much gradient it lets through.
+
+    √(n-1)/n for uniform weights over n keys, 0 when one key has all the weight.
+    """
+    squares, cubes = weights.pow(2).sum(-1), weights.pow(3).sum(-1)
+    return (squares - 2 * cubes + squares**2).clamp(min=0).sqrt()
+
+
+def share_shut(weights: Weights, allowed: Bool[Tensor, "#batch #heads query key"]) -> float:
+    """Share of the rows with a choice whose softmax hardly passes a gradient: less than `SHUT`.
+
+    A mean would hide them behind the few rows that pass a lot.
+    """
+    chooses = (allowed.sum(-1) > 1).expand(weights.shape[:-1])
+    return (softmax_gradient(weights)[chooses] < SHUT).float().mean().item()
 
 
 def score_spread(scaled: Weights, allowed: Bool[Tensor, "#batch #heads query key"]) -> float:

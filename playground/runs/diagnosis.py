@@ -2,18 +2,22 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
+from core.measure import SHUT
 from core.tasks import Chance
-from playground.runs.snapshot import Attention, Frame
-from playground.runs.spec import Spec
-from playground.runs.view import Status, View
+from playground.runs.snapshot import Attention, Frame, layer_title, layer_word
+from playground.runs.spec import changes_by_step, changes_text, counted
+from playground.runs.view import LAST, Status, View
 
 AT_CHANCE = 0.05  # within this share of the best guess without reading the input
 AT_FLOOR = 1.05  # times the floor
 SOLVED = 0.99  # validation accuracy
 SATURATED = 0.85  # mean largest weight
+POOR, POOR_LATER, LATER = 0.1, 0.35, 300  # share of the way from chance to floor, by so many steps
+RISING = 0.02  # share by which a loss must have risen, beyond three standard errors
 VANISHED = 1e-5  # first layer's gradient norm as a share of the largest layer's
 LEAK = 1e-3  # how far the logits move when a later token changes
 
@@ -26,23 +30,93 @@ class Diagnosis:
     text: str
 
 
-def diagnose(
-    spec: Spec, view: View | None, frame: Frame, chance: Chance, floor: float | None
-) -> Diagnosis:
+def diagnose(view: View | None, frame: Frame, chance: Chance, floor: float | None) -> Diagnosis:
     """The one sentence that matters most now, most alarming first."""
     if view is not None and view.status is Status.FAILED:
         return Diagnosis("bad", view.message or "The run ended with an error.")
     if view is not None and view.diverged:
         what = view.message[:1].upper() + view.message[1:].rstrip(".")
         return Diagnosis("bad", f"{what}. The finite curve is kept; Reset gives a new run.")
-    trained = view is not None and len(view.loss) > 0
-    candidates = (
-        _leak(frame, trained),
-        _saturated(spec, view, frame, chance, trained),
-        _vanishing(view) if trained else None,
-        _progress(view, frame, chance, floor) if trained else _before(frame),
-    )
-    return next(found for found in candidates if found is not None)
+    if view is None or not len(view.loss):
+        found = _leak(frame, trained=False) or _untrained(frame, chance)
+    else:
+        now = _Now(view, frame, chance, floor)
+        found = (
+            _leak(frame, trained=True)
+            or _just_changed(now)
+            or _saturated(now)
+            or _vanishing(view)
+            or _progress(now)
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class _Now:
+    """A run in training, and where its loss stands."""
+
+    view: View
+    frame: Frame
+    chance: Chance
+    floor: float | None
+
+    @property
+    def step(self) -> int:
+        return len(self.view.loss)
+
+    @cached_property
+    def training(self) -> float:
+        """Mean of the last losses since the last change; NaN where a checkpoint has none."""
+        return self.view.recent_loss()
+
+    @property
+    def loss(self) -> float:
+        """That of the validation set where it is of these very steps, else the mean of training.
+
+        A mean of 20 steps lags by ten of them: on a falling curve it says less than there is.
+        """
+        fresh = self.step - self.frame.measured_at <= LAST
+        return self.frame.loss if fresh or math.isnan(self.training) else self.training
+
+    @property
+    def name(self) -> str:
+        """What `loss` is, in words."""
+        validation = self.loss == self.frame.loss
+        return f"validation loss at step {self.frame.measured_at}" if validation else "loss"
+
+    @property
+    def way(self) -> float:
+        """The share of the way from chance to the floor that has been made."""
+        floor = self.floor or 0.0
+        return (self.chance.blind - self.loss) / (self.chance.blind - floor)
+
+    @property
+    def rising(self) -> bool:
+        """Whether the last losses are above those before them, clearly."""
+        losses = self.view.segment()[-2 * LAST :].astype(float)
+        if len(losses) < LAST or not np.isfinite(losses).all():
+            return False
+        before, after = np.array_split(losses, 2)
+        rise = after.mean() - before.mean()
+        error = math.sqrt(before.var() / len(before) + after.var() / len(after))
+        return rise > max(3 * error, RISING * before.mean())
+
+    @property
+    def before(self) -> str:
+        """What the loss was before a knob was turned."""
+        if math.isnan(loss := _loss_before(self.view)):
+            return ""
+        return f" Before {_turned(self.view)} at step {self.view.marks[-1]} it was {loss:.2f}."
+
+
+def _loss_before(view: View) -> float:
+    """The training loss before the last change; NaN: there is none."""
+    return view.recent_loss(view.marks[-1]) if view.marks and view.marks[-1] else math.nan
+
+
+def _turned(view: View) -> str:
+    """The last change: `residual=off`."""
+    return changes_text(changes_by_step(view.changes)[view.marks[-1]].items())
 
 
 def _leak(frame: Frame, trained: bool) -> Diagnosis | None:
@@ -64,24 +138,40 @@ def _leak(frame: Frame, trained: bool) -> Diagnosis | None:
     return Diagnosis("warn", f"The mask leaks: {seen}.")
 
 
+def _just_changed(now: _Now) -> Diagnosis | None:
+    """A knob was turned a few steps ago: what there is, and no mean across the change."""
+    view, frame = now.view, now.frame
+    if not view.marks or (done := now.step - view.marks[-1]) >= LAST:
+        return None
+    mark, what, before = view.marks[-1], _turned(view), _loss_before(view)
+    if done:
+        text = f"{counted(done, 'step')} since {what}: loss {now.training:.2f}"
+    else:
+        text = f"No step since {what} at step {mark}"
+    if not math.isnan(before):
+        text += f", before it {before:.2f}" if done else f": the loss before it is {before:.2f}"
+    text += f". Validation loss {frame.loss:.2f} at step {frame.measured_at}"
+    if np.count_nonzero(view.val_steps == mark) > 1 and frame.measured_at == mark:
+        text += f", {view.val_loss[view.val_steps == mark][0]:.2f} just before"
+    return Diagnosis("info", f"{text}.{_saturation(frame)}")
+
+
 def first_attention(frame: Frame) -> Attention:
     return next(iter(frame.attention.values()))
 
 
-def _saturated(spec, view, frame: Frame, chance: Chance, trained: bool) -> Diagnosis | None:
+def _saturation(frame: Frame) -> str:
+    """That the softmax of the first attention is saturated, in measured words; else nothing."""
     attention = first_attention(frame)
     largest = float(np.mean(attention.largest))
     choice = (~attention.hidden).sum(1).max() > 1  # a query that sees one key only has none
     if not choice or largest < SATURATED or attention.spread < 2:
-        return None
-    stuck = not trained or _recent(view, frame) > (1 - 2 * AT_CHANCE) * chance.blind
-    if not stuck:
-        return None
-    return Diagnosis(
-        "bad" if trained else "warn",
-        "The softmax is saturated: the first layer's scaled scores have a spread of "
-        f"{attention.spread:.1f}{_theory(attention)}, so the largest weight averages "
-        f"{largest:.2f} and hardly any gradient passes.",
+        return ""
+    return (
+        f" The softmax of {layer_title(attention.name)} is saturated: its scaled scores have a "
+        f"spread of {attention.spread:.1f}{_theory(attention)}, the largest weight averages "
+        f"{largest:.2f}, and {attention.shut:.0%} of the rows hardly pass a gradient (less than "
+        f"{SHUT:g})."
     )
 
 
@@ -89,7 +179,20 @@ def _theory(attention: Attention) -> str:
     """What the spread was to be expected to be before the first step, where there is a rule."""
     if attention.theory is None:
         return ""
-    return f" (theory for this model before training: {attention.theory:.2f})"
+    return f" (theory before training: {attention.theory:.1f})"
+
+
+def _saturated(now: _Now) -> Diagnosis | None:
+    """The cause is said with the effect: a saturated softmax, and little that was learnt."""
+    enough = POOR + (POOR_LATER - POOR) * min(1, now.step / LATER)
+    why = _saturation(now.frame)
+    if not why or now.way >= enough:
+        return None
+    return Diagnosis(
+        "bad",
+        f"Hardly learning: the {now.name} is {now.loss:.2f}, {now.loss / now.chance.blind:.0%} of "
+        f"what guessing costs ({now.chance.blind:.2f}), after {counted(now.step, 'step')}.{why}",
+    )
 
 
 def _vanishing(view: View) -> Diagnosis | None:
@@ -103,24 +206,18 @@ def _vanishing(view: View) -> Diagnosis | None:
         return None
     return Diagnosis(
         "bad",
-        f"Vanishing gradients: {blocks[0]} receives {last[blocks[0]]:.1e}, "
+        f"Vanishing gradients: {layer_word(blocks[0])} receives {last[blocks[0]]:.1e}, "
         f"{1 / max(share, 1e-30):.0e} times less than the layer with the most.",
     )
 
 
-def _recent(view: View, frame: Frame) -> float:
-    """Mean of the last training losses; where a checkpoint has none, the validation loss."""
-    loss = view.recent_loss()
-    return frame.loss if math.isnan(loss) else loss
-
-
-def _progress(view: View, frame: Frame, chance: Chance, floor: float | None) -> Diagnosis:
-    loss, step = _recent(view, frame), len(view.loss)
+def _progress(now: _Now) -> Diagnosis:
+    frame, chance, floor = now.frame, now.chance, now.floor
     if floor is not None and floor > 0 and frame.loss < AT_FLOOR * floor:
         return Diagnosis(
             "good",
-            f"At the floor: {frame.loss:.3f} nats on the validation set, and no model "
-            f"that reads no more can go below {floor:.3f} there.",
+            f"At the floor: {frame.loss:.3f} nats on the validation set, and no model can go "
+            f"below {floor:.3f} there.",
         )
     if frame.accuracy >= SOLVED:
         return Diagnosis(
@@ -128,24 +225,48 @@ def _progress(view: View, frame: Frame, chance: Chance, floor: float | None) -> 
             f"Solved: {frame.accuracy:.1%} of the validation answers are right at step "
             f"{frame.measured_at}.",
         )
-    if loss > (1 - AT_CHANCE) * chance.blind:
+    early, right = now.step < 100, f"{frame.accuracy:.0%} of the validation answers"
+    if now.loss > (1 + AT_CHANCE) * chance.uniform:
         return Diagnosis(
-            "info" if step < 100 else "warn",
-            f"Near chance: loss {loss:.2f}, and guessing without reading the input costs "
-            f"{chance.blind:.2f}.",
+            "info" if early else "warn",
+            f"Worse than guessing: the {now.name} is {now.loss:.2f}, and a uniform guess costs "
+            f"{chance.uniform:.2f}. The model is sure of wrong answers; {right} are right."
+            f"{now.before}",
         )
-    text = f"Learning: loss {loss:.2f}, down from {chance.blind:.2f} at chance"
-    if 2 * frame.measured_at >= step:  # otherwise it is out of date
-        text += f"; {frame.accuracy:.0%} of the validation answers were right"
-        text += f" at step {frame.measured_at}"
-    return Diagnosis("info", f"{text}.")
+    if now.loss > (1 - AT_CHANCE) * chance.blind:
+        return Diagnosis(
+            "info" if early else "warn",
+            f"Near chance: the {now.name} is {now.loss:.2f}, and guessing without reading the "
+            f"input costs {chance.blind:.2f}.{now.before}",
+        )
+    if now.rising:
+        before, after = np.array_split(now.view.segment()[-2 * LAST :], 2)
+        return Diagnosis(
+            "warn",
+            f"The loss is rising: {after.mean():.2f} over the last {counted(len(after), 'step')}, "
+            f"{before.mean():.2f} over the {len(before)} before.{now.before}",
+        )
+    training = "" if math.isnan(now.training) else f"loss {now.training:.2f}, "
+    if now.training > chance.blind:  # its mean lags
+        training = ""
+    text = f"Learning: {training}validation loss {frame.loss:.2f} and {right} right at step "
+    text += f"{frame.measured_at}; guessing costs {chance.blind:.2f}.{now.before}"
+    return Diagnosis("info", text)
 
 
-def _before(frame: Frame) -> Diagnosis:
+def _untrained(frame: Frame, chance: Chance) -> Diagnosis:
+    """Random answers cost more than admitting to know nothing: the model is sure of them."""
+    text = f"Untrained: the validation loss is {frame.loss:.2f}"
+    if frame.loss > (1 + AT_CHANCE) * chance.uniform:
+        text += f", above the {chance.uniform:.2f} of a uniform guess: random answers, yet sure"
+    elif frame.loss > (1 - AT_CHANCE) * chance.uniform:
+        text += f", about the {chance.uniform:.2f} of a uniform guess"
+    if why := _saturation(frame):
+        return Diagnosis("warn", f"{text}.{why} Press Play.")
     attention = first_attention(frame)
     return Diagnosis(
         "info",
-        f"Untrained. The first layer's scaled scores have a spread of {attention.spread:.2f}"
-        f"{_theory(attention)}; the largest weight averages "
+        f"{text}. The scaled scores of {layer_title(attention.name)} have a spread of "
+        f"{attention.spread:.2f}{_theory(attention)}; the largest weight averages "
         f"{np.mean(attention.largest):.2f}. Press Play.",
     )

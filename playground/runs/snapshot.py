@@ -25,6 +25,7 @@ from core.measure import (
     largest_weight,
     read_mask,
     score_spread,
+    share_shut,
     spread_at_start,
 )
 from core.tasks import IGNORED, VALIDATION_SIZE, Batch
@@ -59,6 +60,20 @@ class Attention:
     largest: list[float]  # per head, mean of each row's largest weight
     spread: float  # standard deviation of the visible scaled scores
     theory: float | None  # the spread of this model before training; None: no simple rule
+    shut: float = math.nan  # share of the rows whose softmax hardly passes a gradient
+
+
+def layer_title(name: str) -> str:
+    """`blocks.0.attention` -> `block 1`, `encoder.blocks.0.attention` -> `encoder 1`."""
+    *stack, _, index, kind = name.split(".")
+    word = "cross" if kind == "cross" else stack[0] if stack else "block"
+    return f"{word} {int(index) + 1}"
+
+
+def layer_word(name: str) -> str:
+    """`blocks.0` -> `block 1`; `embed` and `unembed` stay."""
+    stack, _, index = name.rpartition("blocks.")
+    return f"{stack.rstrip('.') or 'block'} {int(index) + 1}" if index.isdigit() else name
 
 
 @dataclass(frozen=True)
@@ -208,6 +223,7 @@ def _attention(trainer: Trainer, probe: Batch, seen: dict[str, Tensor]) -> dict[
             largest=largest_weight(stages["weights"], allowed).tolist(),
             spread=score_spread(stages["scaled"], allowed),
             theory=spread_at_start(config, name),
+            shut=share_shut(stages["weights"], allowed),
         )
     return maps
 

@@ -88,16 +88,19 @@ class View:
         """The steps after which knobs were turned, each once."""
         return tuple(changes_by_step(self.changes))
 
-    def recent(self, step: int | None = None) -> np.ndarray:
-        """The last training losses, at the end or after `step` steps: 20 of them at most.
+    def segment(self, step: int | None = None) -> np.ndarray:
+        """The training losses since the last change that has acted, to the end or to `step`.
 
-        None is from before the last change that has acted: what was learnt under other knobs
-        says nothing about these.
+        What was learnt under other knobs says nothing about these: every mean begins here.
         """
         end = len(self.loss) if step is None else int(np.searchsorted(self.steps, step, "right"))
         begins = np.searchsorted(self.steps, self.marks, "right")
         begin = int(max(begins[begins < end], default=0))
-        return self.loss[max(begin, end - LAST) : end]
+        return self.loss[begin:end]
+
+    def recent(self, step: int | None = None) -> np.ndarray:
+        """The last 20 losses of `segment`."""
+        return self.segment(step)[-LAST:]
 
     def recent_loss(self, step: int | None = None) -> float:
         """The mean of `recent`.

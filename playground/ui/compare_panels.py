@@ -20,7 +20,7 @@ from playground.experiments.verdict import verdicts
 from playground.figures import Band, attention_side_by_side, comparison_chart, results_bars
 from playground.runs import estimate
 from playground.runs.controller import Controller
-from playground.runs.snapshot import Attention, Frame
+from playground.runs.snapshot import Attention, Frame, layer_title
 from playground.runs.spec import Spec, counted, in_nats
 from playground.runs.view import LAST
 from playground.ui import controls
@@ -32,7 +32,6 @@ from playground.ui.literal import literal
 from playground.ui.page_head import tall
 from playground.ui.run_panels import (
     IN_WORDS,
-    layer_title,
     log_switch,
     references,
     stage_switch,

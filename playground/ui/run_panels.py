@@ -27,7 +27,14 @@ from playground.live.picture import Html, Part, Plot, Shown, Slider
 from playground.runs import estimate
 from playground.runs.controller import Controller, Ghost
 from playground.runs.diagnosis import diagnose
-from playground.runs.snapshot import SAMPLE_SEED, TEMPERATURE, Attention, Frame
+from playground.runs.snapshot import (
+    SAMPLE_SEED,
+    TEMPERATURE,
+    Attention,
+    Frame,
+    layer_title,
+    layer_word,
+)
 from playground.runs.spec import Spec, changes_by_step, in_nats, value_text
 from playground.runs.view import LAST, Status, View
 from playground.ui import controls, data_panel, download_panel, model_panel
@@ -180,7 +187,7 @@ def diagnosis(spec: Spec, view: View | None, frame: Frame, earlier: bool = False
         view: the run as it was at the frame's step.
         earlier: the visitor has gone back to it.
     """
-    found = diagnose(spec, view, frame, **references(spec))
+    found = diagnose(view, frame, **references(spec))
     kind, text = found.kind, found.text
     if earlier:
         text = f"At step {frame.step}: {text}"
@@ -316,19 +323,6 @@ def stage_switch(**style: Any) -> str:
         help="Follow the formula: q·k, times scale, plus mask, softmax.",
         **style,
     )
-
-
-def layer_title(name: str) -> str:
-    """`blocks.0.attention` -> `block 1`, `encoder.blocks.0.attention` -> `encoder 1`."""
-    *stack, _, index, kind = name.split(".")
-    word = "cross" if kind == "cross" else stack[0] if stack else "block"
-    return f"{word} {int(index) + 1}"
-
-
-def layer_word(name: str) -> str:
-    """`blocks.0` -> `block 1`; `embed` and `head` stay."""
-    stack, _, index = name.rpartition("blocks.")
-    return f"{stack.rstrip('.') or 'block'} {int(index) + 1}" if index.isdigit() else name
 
 
 def map_switches(spec: Spec, frame: Frame) -> None:

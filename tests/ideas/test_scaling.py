@@ -9,18 +9,17 @@ import torch
 
 from core.attention import SCALES
 from core.init import INITS
+from core.measure import SHUT, softmax_gradient
 from core.train import Trainer
 from helpers import fine, opened
 from playground.experiments.scenarios import load
 from playground.figures.style import alt_text
 from playground.ideas.scaling.figures import BINS, MOST_BARS, scale_sweep, score_picture
 from playground.ideas.scaling.measure import (
-    SHUT,
     TOKENS,
     WIDEST,
     base,
     scores,
-    softmax_gradient,
     sweep,
     widths,
 )

@@ -8,7 +8,7 @@ import pytest
 from core.config import ModelConfig, TrainConfig
 from core.device import choose_device
 from core.tasks import TASKS, Chance
-from core.train import Trainer
+from core.train import Change, Trainer
 from playground.runs.controller import untrained
 from playground.runs.diagnosis import diagnose
 from playground.runs.snapshot import Attention, Frame
@@ -23,14 +23,17 @@ def spec_for(**model) -> Spec:
     return Spec(ModelConfig.for_task(TASK, **model), TASK, TrainConfig())
 
 
-def frame_of(accuracy=0.5, largest=0.3, spread=1.0, loss=1.0, **numbers) -> Frame:
+def frame_of(accuracy=0.5, largest=0.3, spread=1.0, loss=1.0, at=100, **numbers) -> Frame:
     attention = Attention(
-        "blocks.0.attention", {}, np.zeros((2, 2), bool), [], [], [1.0], [largest], spread, 1.0
+        *("blocks.0.attention", {}, np.zeros((2, 2), bool), [], [], [1.0], [largest]),
+        spread,
+        1.5,
+        shut=0.4,
     )
-    return Frame(100, {attention.name: attention}, [], 100, loss, accuracy, **numbers)
+    return Frame(at, {attention.name: attention}, [], at, loss, accuracy, **numbers)
 
 
-def view_of(losses=(), status=Status.RUNNING, message="", norms=None) -> View:
+def view_of(losses=(), status=Status.RUNNING, message="", norms=None, **more) -> View:
     numbers = np.array(losses, np.float32)
     return View(
         status=status,
@@ -39,28 +42,103 @@ def view_of(losses=(), status=Status.RUNNING, message="", norms=None) -> View:
         steps=np.arange(1, len(numbers) + 1),
         loss=numbers,
         layer_norms={k: np.array([v]) for k, v in (norms or {}).items()},
+        **more,
     )
 
 
 def verdict(view=None, frame=None, floor=None, chance=CHANCE):
-    return diagnose(spec_for(), view, frame or frame_of(), chance, floor)
+    return diagnose(view, frame or frame_of(), chance, floor)
 
 
 def test_before_training_the_scores_are_described():
     found = verdict(frame=frame_of(spread=1.08))
     assert found.kind == "info"
-    assert found.text.startswith("Untrained.") and "1.08" in found.text
+    assert found.text.startswith("Untrained") and "1.08" in found.text
+
+
+def test_an_untrained_model_is_worse_than_a_uniform_guess_and_that_is_said():
+    assert f"above the {CHANCE.uniform:.2f}" in verdict(frame=frame_of(loss=3.6)).text
+    assert "about the" in verdict(frame=frame_of(loss=2.5)).text
+    spec = spec_for()
+    found = diagnose(None, untrained(spec, choose_device()), TASK.chance("decoder"), None)
+    assert "random answers, yet sure" in found.text
 
 
 def test_at_chance_becomes_a_warning_when_it_lasts():
-    assert verdict(view_of([2.3] * 50)).kind == "info"
-    found = verdict(view_of([2.3] * 150))
-    assert found.kind == "warn" and found.text.startswith("Near chance: loss 2.30")
+    assert verdict(view_of([2.3] * 50), frame_of(loss=2.31, at=50)).kind == "info"
+    found = verdict(view_of([2.3] * 150), frame_of(loss=2.31, at=144))
+    assert found.kind == "warn" and found.text.startswith("Near chance")
+    assert "2.31" in found.text and "2.30" in found.text
 
 
-def test_learning_names_the_way_made():
+def test_far_above_chance_is_worse_than_guessing_and_not_near_it():
+    found = verdict(view_of([40.0] * 150), frame_of(loss=40.0, accuracy=0.1, at=150))
+    assert found.kind == "warn" and found.text.startswith("Worse than guessing")
+    assert "40.00" in found.text and "10% of the validation answers are right" in found.text
+
+
+def test_learning_names_both_losses():
     found = verdict(view_of([2.3] * 50 + [1.2] * 50))
-    assert found.kind == "info" and found.text.startswith("Learning: loss 1.20, down from 2.30")
+    assert found.kind == "info" and found.text.startswith("Learning: loss 1.20, validation loss 1")
+
+
+def test_validation_tells_what_a_mean_over_a_falling_curve_hides():
+    falling = view_of(np.linspace(3.9, 1.9, 120))  # its last 20 average 2.07 of chance 2.30
+    found = verdict(falling, frame_of(loss=1.9, accuracy=0.36, at=118))
+    assert found.text.startswith("Learning") and "36%" in found.text
+    falling = view_of(np.linspace(4.5, 2.2, 120))
+    found = verdict(falling, frame_of(loss=2.15, accuracy=0.36, at=118))
+    assert found.text.startswith("Learning: validation loss 2.15")
+    stale = verdict(falling, frame_of(loss=2.15, accuracy=0.36, at=50))
+    assert stale.text.startswith("Near chance: the loss is 2.38")
+
+
+def test_a_loss_that_rises_is_not_called_learning():
+    noise = np.random.default_rng(0).normal(0, 0.02, 100)
+    rising = verdict(view_of(np.linspace(0.5, 1.5, 100) + noise), frame_of(loss=1.5))
+    assert rising.kind == "warn" and rising.text.startswith("The loss is rising")
+    level = verdict(view_of(1 + noise), frame_of(loss=1.0))
+    assert level.text.startswith("Learning")
+
+
+# --- a knob turned on the way -------------------------------------------------------------
+
+
+def turned_view(before: int, after: int, high=3.1) -> View:
+    """Solved, then the residual connections are switched off."""
+    changes = (Change(before, "residual", False),)
+    return view_of(
+        [0.45] * before + [high] * after,
+        changes=changes,
+        val_steps=np.array([0, before, before]),
+        val_loss=np.array([3.6, 0.44, 3.4]),
+    )
+
+
+@pytest.mark.parametrize("after", [0, 1, 3, 19])
+def test_soon_after_a_change_the_verdict_says_what_there_is(after):
+    found = verdict(turned_view(190, after), frame_of(loss=3.4, at=190))
+    words = "No step since" if after == 0 else f"{after} step{'s' * (after != 1)} since"
+    assert found.text.startswith(f"{words} residual=off")
+    assert ("3.10" in found.text) is (after > 0)
+    assert (
+        "0.45" in found.text and "Validation loss 3.40 at step 190, 0.44 just before" in found.text
+    )
+
+
+def test_later_after_a_change_the_verdict_is_of_what_came_since():
+    found = verdict(turned_view(190, 40), frame_of(loss=3.2, accuracy=0.2, at=228))
+    assert found.text.startswith("Worse than guessing")
+    assert "Before residual=off at step 190 it was 0.45" in found.text
+    found = verdict(turned_view(190, 40, high=1.6), frame_of(loss=1.6, accuracy=0.2, at=228))
+    assert found.text.startswith("Learning: loss 1.60") and "it was 0.45" in found.text
+
+
+def test_a_change_before_the_first_step_has_nothing_before_it():
+    view = view_of([2.0] * 5, changes=(Change(0, "lr", 0.1),))
+    assert "before" not in verdict(view, frame_of(loss=2.0, at=4)).text
+    view = view_of([2.0] * 50, changes=(Change(0, "lr", 0.1),))
+    assert "Before" not in verdict(view, frame_of(loss=2.0, at=48)).text
 
 
 def test_solved_is_what_validation_says():
@@ -75,25 +153,38 @@ def test_at_the_floor_is_said_where_a_floor_is_known():
     assert "floor" not in verdict(view_of([0.9] * 50), frame_of(loss=1.2), floor=0.9).text
 
 
-def test_a_saturated_softmax_is_named_with_its_spread_while_nothing_is_learnt():
-    saturated = frame_of(largest=0.93, spread=10.7)
+@pytest.mark.parametrize("loss, steps", [(2.02, 300), (2.25, 150), (2.15, 2000)])
+def test_a_saturated_softmax_is_named_with_its_effect_while_little_is_learnt(loss, steps):
+    saturated = frame_of(loss=loss, largest=0.93, spread=10.7, at=steps)
     assert verdict(frame=saturated).kind == "warn"
-    found = verdict(view_of([2.25] * 150), saturated)
-    assert found.kind == "bad" and "saturated" in found.text and "10.7" in found.text
-    learns = verdict(view_of([0.5] * 150), saturated)
+    found = verdict(view_of([loss] * steps), saturated)
+    assert found.kind == "bad" and found.text.startswith("Hardly learning")
+    assert f"{loss / 2.303:.0%} of what guessing costs" in found.text
+    assert all(word in found.text for word in ("saturated", "10.7", "0.93", "40% of the rows"))
+    learns = verdict(view_of([0.5] * 150), replace(saturated, loss=0.5, measured_at=150))
     assert "saturated" not in learns.text, "sharp attention in a model that learns is no fault"
+
+
+def test_how_little_is_poor_depends_on_the_floor_and_on_the_steps():
+    saturated = frame_of(loss=1.9, largest=0.93, spread=10.7, at=300)
+    view = view_of([1.9] * 300)
+    assert verdict(view, saturated).text.startswith("Hardly learning")
+    assert verdict(view, saturated, floor=1.5).text.startswith("Learning"), "half of the way"
+    early = replace(saturated, measured_at=20)
+    assert verdict(view_of([1.9] * 20), early).text.startswith("Learning")
 
 
 def test_vanishing_gradients_name_the_layer():
     norms = {"embed": 1e-12, "blocks.0": 1e-9, "blocks.7": 0.1, "head": 1.0}
     found = verdict(view_of([2.3] * 150, norms=norms))
-    assert found.kind == "bad" and "blocks.0" in found.text and "1.0e-09" in found.text
+    assert found.kind == "bad" and "block 1 receives 1.0e-09" in found.text
     healthy = verdict(view_of([2.3] * 150, norms=norms | {"blocks.0": 0.01}))
     assert "Vanishing" not in healthy.text
 
 
 def test_a_run_without_any_gradient_divides_by_nothing():
-    assert verdict(view_of([2.3] * 150, norms={"blocks.0": 0.0, "head": 0.0})).kind == "warn"
+    view = view_of([2.3] * 150, norms={"blocks.0": 0.0, "head": 0.0})
+    assert verdict(view, frame_of(loss=2.3, at=150)).kind == "warn"
 
 
 def test_a_leak_is_measured_and_never_guessed_from_a_low_loss():
@@ -121,7 +212,7 @@ def test_an_untrained_model_without_a_mask_is_measured_to_leak():
     for mask, leaks in (("none", True), ("causal", False)):
         spec = spec_for(mask=mask)
         frame = untrained(spec, choose_device())
-        assert ("leaks" in diagnose(spec, None, frame, CHANCE, None).text) is leaks
+        assert ("leaks" in diagnose(None, frame, CHANCE, None).text) is leaks
 
 
 @pytest.mark.parametrize("d_head, heads", [(16, 4), (64, 1)])

@@ -24,14 +24,13 @@ from playground.ideas.attention.figures import (
     vectors_picture,
 )
 from playground.ideas.attention.measure import Meeting
-from playground.runs.snapshot import Frame
+from playground.runs.snapshot import Frame, layer_title
 from playground.runs.spec import Spec, counted
 from playground.runs.view import View
 from playground.ui.components import Click, live_plot
 from playground.ui.glossary import explain
 from playground.ui.knob import Knob
 from playground.ui.literal import literal
-from playground.ui.run_panels import layer_title
 
 SENTENCES = {
     "mat": "the cat sat on the mat",

@@ -10,7 +10,14 @@ from torch import Tensor
 
 from core.attention import SCALES, attention
 from core.config import ModelConfig, TrainConfig
-from core.measure import entropy_share, largest_weight, read_mask, score_spread, spread_at_start
+from core.measure import (
+    entropy_share,
+    largest_weight,
+    read_mask,
+    score_spread,
+    share_shut,
+    spread_at_start,
+)
 from core.model import build_model
 from core.tasks import TASKS
 from core.trace import Recorder
@@ -22,7 +29,6 @@ WIDTHS = tuple(2**i for i in range(9))  # d_k
 SEEDS = 3  # untrained models that a point of the sweep is the mean of
 TOKENS = 640  # read for each measurement: 32 rows at the usual length
 SCORES = 20_000  # kept for each picture at most
-SHUT = 0.05  # a gradient below it hardly passes
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,7 @@ class Scores:
     entropy: float  # of the weights, as a share of its maximum
     largest: float  # mean of each row's largest weight
     uniform: float  # the same for uniform attention
-    shut: float  # share of the rows whose `softmax_gradient` is below `SHUT`
+    shut: float  # share of the rows whose softmax gradient is below `SHUT`
     scale: float
 
 
@@ -63,15 +69,6 @@ def base(d_head: int, n_heads: int, scale: str, init: str, keys: int) -> Spec:
         position="learned",
     )
     return Spec(model, task, TrainConfig())
-
-
-def softmax_gradient(weights: Float[Tensor, "*rows key"]) -> Float[Tensor, "*rows"]:
-    """Frobenius norm of the softmax's Jacobian diag(w) - w wᵀ: how much gradient it lets through.
-
-    √(n-1)/n for uniform weights over n keys, 0 when one key has all the weight.
-    """
-    squares, cubes = weights.pow(2).sum(-1), weights.pow(3).sum(-1)
-    return (squares - 2 * cubes + squares**2).clamp(min=0).sqrt()
 
 
 @lru_cache(maxsize=64)
@@ -114,7 +111,7 @@ def scores(d_head: int, n_heads: int, scale: str, init: str, keys: int, seed: in
         entropy=entropy_share(weights, allowed).mean().item(),
         largest=largest_weight(weights, allowed).mean().item(),
         uniform=(1 / n_allowed[chooses]).mean().item(),
-        shut=(softmax_gradient(weights[chooses]) < SHUT).float().mean().item(),
+        shut=share_shut(weights, allowed),
         scale=factor,
     )
 

@@ -6,6 +6,7 @@ import streamlit as st
 
 from core.attention import SCALES, attention_spelled_out
 from core.init import INITS
+from core.measure import SHUT
 from playground.experiments.variants import make_setup
 from playground.ideas import common
 from playground.ideas.scaling import measure
@@ -167,7 +168,7 @@ st.caption(
     + f"Each point is the mean of {measure.SEEDS} untrained models. Spread of the scaled scores; "
     "the largest weight is a mean over all queries, and so is the entropy of the weights, as a "
     "share of its maximum: 1 is uniform attention. Queries shut: the share of them for which the "
-    f"length of the softmax's Jacobian is below {measure.SHUT:g}; it is 0 when one key has all "
+    f"length of the softmax's Jacobian is below {SHUT:g}; it is 0 when one key has all "
     "the weight."
 )
 common.source(attention_spelled_out)
