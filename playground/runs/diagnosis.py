@@ -15,7 +15,7 @@ from playground.runs.view import LAST, Status, View
 AT_CHANCE = 0.05  # within this share of the best guess without reading the input
 AT_FLOOR = 1.05  # times the floor
 SOLVED = 0.99  # validation accuracy
-SATURATED = 0.85  # mean largest weight
+SATURATED = 0.3  # share of the rows that hardly pass a gradient
 POOR, POOR_LATER, LATER = 0.1, 0.35, 300  # share of the way from chance to floor, by so many steps
 RISING = 0.02  # share by which a loss must have risen, beyond three standard errors
 VANISHED = 1e-5  # first layer's gradient norm as a share of the largest layer's
@@ -81,8 +81,9 @@ class _Now:
     @property
     def name(self) -> str:
         """What `loss` is, in words."""
-        validation = self.loss == self.frame.loss
-        return f"validation loss at step {self.frame.measured_at}" if validation else "loss"
+        if self.loss == self.frame.loss:
+            return f"validation loss at step {self.frame.measured_at}"
+        return f"loss over the last {counted(len(self.view.recent()), 'step')}"
 
     @property
     def way(self) -> float:
@@ -161,17 +162,15 @@ def first_attention(frame: Frame) -> Attention:
 
 
 def _saturation(frame: Frame) -> str:
-    """That the softmax of the first attention is saturated, in measured words; else nothing."""
+    """In how many rows the softmax of the first attention is saturated; else nothing."""
     attention = first_attention(frame)
-    largest = float(np.mean(attention.largest))
-    choice = (~attention.hidden).sum(1).max() > 1  # a query that sees one key only has none
-    if not choice or largest < SATURATED or attention.spread < 2:
+    if not attention.shut >= SATURATED or attention.spread < 2:  # nan: a row has one key only
         return ""
     return (
-        f" The softmax of {layer_title(attention.name)} is saturated: its scaled scores have a "
-        f"spread of {attention.spread:.1f}{_theory(attention)}, the largest weight averages "
-        f"{largest:.2f}, and {attention.shut:.0%} of the rows hardly pass a gradient (less than "
-        f"{SHUT:g})."
+        f" The softmax of {layer_title(attention.name)} is saturated: {attention.shut:.0%} of its "
+        f"rows pass hardly any gradient (less than {SHUT:g}). The scaled scores have a spread of "
+        f"{attention.spread:.1f}{_theory(attention)}, and the largest weight averages "
+        f"{np.mean(attention.largest):.2f}."
     )
 
 
@@ -191,7 +190,7 @@ def _saturated(now: _Now) -> Diagnosis | None:
     return Diagnosis(
         "bad",
         f"Hardly learning: the {now.name} is {now.loss:.2f}, {now.loss / now.chance.blind:.0%} of "
-        f"what guessing costs ({now.chance.blind:.2f}), after {counted(now.step, 'step')}.{why}",
+        f"what guessing costs ({now.chance.blind:.2f}).{why}",
     )
 
 

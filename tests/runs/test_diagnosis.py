@@ -10,7 +10,7 @@ from core.device import choose_device
 from core.tasks import TASKS, Chance
 from core.train import Change, Trainer
 from playground.runs.controller import untrained
-from playground.runs.diagnosis import diagnose
+from playground.runs.diagnosis import diagnose, first_attention
 from playground.runs.snapshot import Attention, Frame
 from playground.runs.spec import Spec
 from playground.runs.view import Status, View
@@ -23,12 +23,12 @@ def spec_for(**model) -> Spec:
     return Spec(ModelConfig.for_task(TASK, **model), TASK, TrainConfig())
 
 
-def frame_of(accuracy=0.5, largest=0.3, spread=1.0, loss=1.0, at=100, **numbers) -> Frame:
+def frame_of(accuracy=0.5, shut=0.0, spread=1.0, loss=1.0, at=100, **numbers) -> Frame:
     attention = Attention(
-        *("blocks.0.attention", {}, np.zeros((2, 2), bool), [], [], [1.0], [largest]),
+        *("blocks.0.attention", {}, np.zeros((2, 2), bool), [], [], [1.0], [0.93]),
         spread,
         1.5,
-        shut=0.4,
+        shut=shut,
     )
     return Frame(at, {attention.name: attention}, [], at, loss, accuracy, **numbers)
 
@@ -90,7 +90,7 @@ def test_validation_tells_what_a_mean_over_a_falling_curve_hides():
     found = verdict(falling, frame_of(loss=2.15, accuracy=0.36, at=118))
     assert found.text.startswith("Learning: validation loss 2.15")
     stale = verdict(falling, frame_of(loss=2.15, accuracy=0.36, at=50))
-    assert stale.text.startswith("Near chance: the loss is 2.38")
+    assert stale.text.startswith("Near chance: the loss over the last 20 steps is 2.38")
 
 
 def test_a_loss_that_rises_is_not_called_learning():
@@ -155,18 +155,18 @@ def test_at_the_floor_is_said_where_a_floor_is_known():
 
 @pytest.mark.parametrize("loss, steps", [(2.02, 300), (2.25, 150), (2.15, 2000)])
 def test_a_saturated_softmax_is_named_with_its_effect_while_little_is_learnt(loss, steps):
-    saturated = frame_of(loss=loss, largest=0.93, spread=10.7, at=steps)
+    saturated = frame_of(loss=loss, shut=0.4, spread=10.7, at=steps)
     assert verdict(frame=saturated).kind == "warn"
     found = verdict(view_of([loss] * steps), saturated)
     assert found.kind == "bad" and found.text.startswith("Hardly learning")
     assert f"{loss / 2.303:.0%} of what guessing costs" in found.text
-    assert all(word in found.text for word in ("saturated", "10.7", "0.93", "40% of the rows"))
+    assert all(word in found.text for word in ("saturated", "10.7", "0.93", "40% of its rows"))
     learns = verdict(view_of([0.5] * 150), replace(saturated, loss=0.5, measured_at=150))
     assert "saturated" not in learns.text, "sharp attention in a model that learns is no fault"
 
 
 def test_how_little_is_poor_depends_on_the_floor_and_on_the_steps():
-    saturated = frame_of(loss=1.9, largest=0.93, spread=10.7, at=300)
+    saturated = frame_of(loss=1.9, shut=0.4, spread=10.7, at=300)
     view = view_of([1.9] * 300)
     assert verdict(view, saturated).text.startswith("Hardly learning")
     assert verdict(view, saturated, floor=1.5).text.startswith("Learning"), "half of the way"
@@ -204,7 +204,7 @@ def test_a_leak_is_measured_and_never_guessed_from_a_low_loss():
 def test_the_end_of_a_run_comes_before_everything_else(status):
     """UI-03"""
     view = view_of([1.0], status, "diverged at step 2 (learning rate 1000): the loss is nan.")
-    found = verdict(view, frame_of(future_influence=5.0, largest=1.0, spread=99.0))
+    found = verdict(view, frame_of(future_influence=5.0, shut=1.0, spread=99.0))
     assert found.kind == "bad" and "step 2 (learning rate 1000)" in found.text
 
 
@@ -230,7 +230,19 @@ def test_layers_are_called_in_a_trainer_what_the_diagnosis_looks_for():
 
 
 def test_queries_with_a_single_key_to_look_at_are_not_called_saturated():
-    frame = frame_of(largest=1.0, spread=10.7)
-    attention = next(iter(frame.attention.values()))
-    attention.hidden[:] = ~np.eye(2, dtype=bool)
+    spec = spec_for(mask="window", window=1, scale="none", d_model=128, n_heads=1)
+    frame = untrained(spec, choose_device())
+    assert first_attention(frame).spread > 2
     assert verdict(frame=frame).kind == "info"
+
+
+@pytest.mark.parametrize("norm, position", [("post", "sinusoidal"), ("pre", "learned")])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_wide_heads_without_scaling_are_saturated_from_the_start_and_scaled_ones_not(
+    norm, position, seed
+):
+    for scale, kind in (("none", "warn"), ("sqrt_d_head", "info")):
+        spec = spec_for(d_model=128, n_heads=1, norm=norm, position=position, scale=scale)
+        spec = replace(spec, training=replace(spec.training, seed=seed))
+        found = verdict(frame=untrained(spec, choose_device()))
+        assert (found.kind, "saturated" in found.text) == (kind, kind == "warn")
