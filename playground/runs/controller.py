@@ -18,11 +18,11 @@ from playground.runs.pool import RUNS, Runs
 from playground.runs.run import Run
 from playground.runs.saved_run import SavedRun
 from playground.runs.snapshot import Frame, take_frame
-from playground.runs.spec import Spec, changes_text, diff_text
+from playground.runs.spec import Spec, changes_text, diff_text, hot_changes_text
 from playground.runs.view import Status, View
 
 GHOSTS = 3  # earlier curves kept for comparison
-WORTH_KEEPING = 5  # steps a curve needs to become a ghost
+TOO_SHORT, LONG_ENOUGH = 20, 200  # steps: what is never kept as a ghost, and what always is
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +31,29 @@ class Ghost:
 
     label: str
     view: View
+
+
+def worth_keeping(view: View) -> bool:
+    """Whether a curve is long enough to compare with: a tenth of its run, within limits."""
+    tenth = view.spec.training.steps // 10
+    return len(view.loss) >= min(LONG_ENOUGH, max(TOO_SHORT, tenth))
+
+
+def named(ghosts: Iterable[Ghost], spec: Spec) -> list[Ghost]:
+    """Ghosts by what they had and the knobs no longer have: `norm=post; lr=0.1 after step 120`.
+
+    One that does not know how it began keeps its name; of two of one name, the later has a number.
+    """
+    found: list[Ghost] = []
+    for ghost in ghosts:
+        label, view = ghost.label, ghost.view
+        if view.began is not None:
+            other = changes_text(spec.changes_to(view.began)) or "the same knobs"
+            label = plain = "; ".join(filter(None, [other, hot_changes_text(view.changes)]))
+            while label in [one.label for one in found]:
+                label = f"{plain} ({len(found) + 1})"
+        found.append(ghost if label == ghost.label else replace(ghost, label=label))
+    return found
 
 
 def is_hot(names: Iterable[str]) -> bool:
@@ -77,14 +100,15 @@ class Controller:
         if diff or old is None:
             check_limits(spec)
         self.spec = spec
-        if self.run is None:
-            return
         try:
-            if diff:
+            if diff and self.run is not None:
                 self._turn(old, diff)
         except ValueError:
             self.spec = old
             raise
+        self.ghosts = named(self.ghosts, spec)
+        if self.run is None:
+            return
         if old.probe != spec.probe and self.run is not None:
             self.run.show(spec.probe)
 
@@ -94,27 +118,31 @@ class Controller:
         if is_hot(diff) and not lost:
             when = "after its end" if status.over else "while it ran"
             self.run.change(self.spec)
+            since = diff_text(self.run.started.diff(self.spec))
             self.notice = (
-                f"Changed {when}: {diff_text(diff)}. "
-                "A run from this page's link has it from step 0."
+                f"Changed {when}: {since or f'{diff_text(diff)}, as it was at first'}. "
+                + (
+                    "A run from this page's link has it from step 0."
+                    if since
+                    else "A run from this page's link has no change on the way."
+                )
             )
             return
-        label, view = changes_text(self.spec.changes_to(old)), self.run.view()
+        view = self.run.view()
         if status.moving:
             self._start()
         else:
             self.runs.discard(self.run)
             self.run = None
-        self._keep_curve(label, view)
         next_step = "Started over" if status.moving else "Press Play to train it"
-        self.notice = (
-            f"Changed: {diff_text(diff)}. {next_step}; the old curve stays for comparison."
-        )
+        stays = "stays for comparison" if self._keep_curve(view) else "was too short to keep"
+        self.notice = f"Changed: {diff_text(diff)}. {next_step}; the old curve {stays}."
 
-    def _keep_curve(self, label: str, view: View) -> None:
-        """Make a run that is over or replaced a ghost, without its pictures."""
-        if len(view.loss) >= WORTH_KEEPING:
-            self.ghosts = [*self.ghosts, Ghost(label, replace(view, frames=()))][-GHOSTS:]
+    def _keep_curve(self, view: View) -> bool:
+        """Make a run that is over or replaced a ghost, without its pictures; if it is worth it."""
+        if kept := worth_keeping(view):
+            self.ghosts = [*self.ghosts, Ghost("", replace(view, frames=()))][-GHOSTS:]
+        return kept
 
     @property
     def view(self) -> View | None:
@@ -176,7 +204,8 @@ class Controller:
             self.spec = old
             raise
         if view is not None:
-            self._keep_curve("the previous run", view)
+            self._keep_curve(view)
+        self.ghosts = named(self.ghosts, saved.spec)
         self.notice = f"Resumed from a checkpoint of step {saved.trainer.step_count}."
 
     def frames(self, view: View | None) -> tuple[Frame, ...]:

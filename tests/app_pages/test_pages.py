@@ -464,7 +464,7 @@ def test_at_its_end_a_run_is_not_begun_anew_by_one_step_too_many():
 def test_a_new_run_is_watched_as_it_goes_wherever_the_last_one_was_scrubbed_to():
     test = opened(**SMALL)
     fine(test.button(key="play").click().run())
-    until(test, lambda test: steps(test) == 50)
+    until(test, lambda test: steps(test) == 50 and not test.session_state.controller.view.live)
     kept = [frame.step for frame in test.session_state.controller.view.frames]
     slider = test.session_state.channel.parts["scrubber"].part
     assert slider.words == tuple(f"step {step}" for step in kept), "it offers what there is to see"

@@ -156,12 +156,12 @@ def test_a_hot_change_while_playing_leaves_a_mark_on_the_curve(visit):
 
 def test_a_cold_change_starts_again_and_keeps_the_old_curve_as_a_ghost(visit):
     tab = visit(steps=FOREVER, **SMALL)
-    play(tab, 20)
+    play(tab, 250)
     tab.select("norm", "pre")
     tab.see("Changed: norm post → pre. Started over")
     ghosts = "plot.data.filter(t => t.opacity < 0.5 && /norm=post/.test(t.name)).map(t => t.y)"
     ghost = tab.until(lambda: tab.plot("loss_chart", ghosts))
-    assert max(len(y) for y in ghost) >= 20
+    assert max(len(y) for y in ghost) >= 200
     tab.until(lambda: tab.steps() > 0)
     tab.until(lambda: tab.losses() and tab.losses()[0] not in [y[0] for y in ghost])
     tab.key("pause").wait_for()

@@ -8,10 +8,10 @@ import pytest
 from core.train import Trainer
 from helpers import spec_for, wait
 from playground.runs import limits
-from playground.runs.controller import GHOSTS, Controller, untrained
+from playground.runs.controller import GHOSTS, Controller, untrained, worth_keeping
 from playground.runs.pool import Runs
 from playground.runs.spec import Spec
-from playground.runs.view import Status
+from playground.runs.view import Status, View
 
 FOREVER = 1_000_000
 
@@ -81,13 +81,13 @@ def test_a_hot_knob_turns_in_the_running_model(controller):
 def test_a_cold_knob_starts_over_and_the_old_curve_stays(controller, runs):
     controller.follow(spec_for(steps=FOREVER))
     controller.play()
-    wait(lambda: len(controller.view.loss) >= 5)
+    wait(lambda: len(controller.view.loss) >= 200)
     old = controller.run
     controller.follow(spec_for(steps=FOREVER, norm="pre"))
     assert controller.run is not old and controller.view.status.moving
     assert runs.of("visitor") == [controller.run]
     (ghost,) = controller.ghosts
-    assert ghost.label == "norm=post" and len(ghost.view.loss) >= 5
+    assert ghost.label == "norm=post" and len(ghost.view.loss) >= 200
     assert ghost.view.frames == (), "its pictures are not kept"
     assert "Started over" in controller.notice
 
@@ -117,6 +117,50 @@ def test_few_ghosts_are_kept_and_short_curves_are_none(controller):
     trained(controller, spec_for(seed=9, steps=2))
     controller.follow(spec_for(seed=10))
     assert controller.ghosts == []
+
+
+@pytest.mark.parametrize("steps, needed", [(30, 20), (300, 30), (5000, 200)])
+def test_a_ghost_is_a_tenth_of_its_run_within_limits(steps, needed):
+    spec, nothing = spec_for(steps=steps), np.empty(0)
+    for count in (needed - 1, needed):
+        view = View(status=Status.PAUSED, spec=spec, steps=nothing, loss=np.ones(count))
+        assert worth_keeping(view) is (count >= needed)
+
+
+def test_a_curve_too_short_to_keep_is_not_promised(controller):
+    trained(controller, spec_for(steps=2))
+    controller.follow(spec_for(steps=2, norm="pre"))
+    assert "too short" in controller.notice and not controller.ghosts
+
+
+def test_ghosts_are_named_by_what_they_had_whatever_the_knobs_say_now(controller):
+    trained(controller, spec_for())
+    controller.run.change(spec_for(lr=0.1, steps=60))
+    controller.play()
+    rest(controller)
+    controller.spec = spec_for(lr=0.1, steps=60)
+    trained(controller, spec_for(norm="pre"))
+    assert [ghost.label for ghost in controller.ghosts] == [
+        "norm=post; steps=60, lr=0.1 after step 30"
+    ]
+    assert controller.ghosts[0].view.marks == (30,), "it keeps its marks"
+    trained(controller, spec_for(norm="none"))
+    controller.follow(spec_for(norm="pre"))
+    labels = [ghost.label for ghost in controller.ghosts]
+    assert labels[0].startswith("norm=post; ") and labels[1:] == ["the same knobs", "norm=none"]
+    trained(controller, spec_for(norm="pre"))
+    controller.follow(spec_for(norm="pre", seed=4))
+    assert len({ghost.label for ghost in controller.ghosts}) == 3
+
+
+def test_every_change_on_the_way_is_named_not_only_the_last(controller):
+    controller.follow(spec_for(steps=FOREVER))
+    controller.play()
+    controller.follow(spec_for(steps=FOREVER, scale="none"))
+    controller.follow(spec_for(steps=FOREVER, scale="none", lr=0.1))
+    assert "scale √d_k → none, lr 0.001 → 0.1" in controller.notice
+    controller.follow(spec_for(steps=FOREVER))
+    assert "no change on the way" in controller.notice
 
 
 def test_step_does_one_and_a_second_one_more(controller):
