@@ -8,6 +8,7 @@ from streamlit.testing.v1 import AppTest
 
 from core.tasks import TASKS
 from helpers import SMALL, fine, number, opened, texts, until, widgets
+from playground.live.picture import Slider
 from playground.ui import controls as ui
 from playground.ui import run_panels
 from playground.ui.page_list import IDEAS, PAGES
@@ -464,18 +465,22 @@ def test_at_its_end_a_run_is_not_begun_anew_by_one_step_too_many():
 def test_a_new_run_is_watched_as_it_goes_wherever_the_last_one_was_scrubbed_to():
     test = opened(**SMALL)
     fine(test.button(key="play").click().run())
-    until(test, lambda test: steps(test) == 50 and not test.session_state.controller.view.live)
+
+    def slider() -> Slider:
+        return test.session_state.channel.parts["scrubber"].part
+
+    until(test, lambda test: slider().words[-1] == "step 50")
     kept = [frame.step for frame in test.session_state.controller.view.frames]
-    slider = test.session_state.channel.parts["scrubber"].part
-    assert slider.words == tuple(f"step {step}" for step in kept), "it offers what there is to see"
+    assert slider().words == tuple(f"step {step}" for step in kept), (
+        "it offers what there is to see"
+    )
     test.session_state.shown_step = kept[3]
     fine(fine(test.run()).run())
-    slider = test.session_state.channel.parts["scrubber"].part
-    assert slider.value == kept[3], "it stays where it was put"
+    assert slider().value == kept[3], "it stays where it was put"
     assert number(test, "Step") == f"{kept[3]} / 50"
     assert f'data-step="{kept[3]}"' in texts(test.html)
     fine(test.button(key="reset").click().run())
-    assert test.session_state.channel.parts["scrubber"].part.value == run_panels.NEWEST
+    assert slider().value == run_panels.NEWEST
 
 
 def test_the_head_that_is_shown_keeps_its_name_when_another_page_is_visited():
