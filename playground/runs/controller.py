@@ -107,9 +107,7 @@ class Controller:
             self.spec = old
             raise
         self.ghosts = named(self.ghosts, spec)
-        if self.run is None:
-            return
-        if old.probe != spec.probe and self.run is not None:
+        if self.run is not None and old.probe != spec.probe:
             self.run.show(spec.probe)
 
     def _turn(self, old: Spec, diff: dict[str, tuple]) -> None:
