@@ -38,9 +38,11 @@ def test_warming_up_leaves_the_global_random_state_alone(global_random_state_unt
         ("browser", "gatherUsageStats", False),
         ("runner", "postScriptGC", False),
         ("server", "fileWatcherType", "none"),
+        ("server", "address", "localhost"),
+        ("runner", "magicEnabled", False),  # it parses every page, in any thread
     ],
 )
-def test_the_server_asks_nobody_and_keeps_its_runs(section, name, value):
+def test_the_server_asks_nobody_and_is_for_this_machine(section, name, value):
     config = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text())
     assert config[section][name] == value
 

@@ -18,18 +18,17 @@ from dataclasses import replace
 from importlib import import_module
 from itertools import accumulate, product
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import torch
 
 from core.train import Change
+from playground.export.sources import PARSING
 from playground.runs.spec import Spec, changes_by_step, counted, value_text
 
 TEMPLATE = Path(__file__).with_name("single_file_template.py")
 TURNS = "    # Here knobs are turned.\n"  # this line of the template becomes the hot changes
 DEFAULTS = {"VARY": False, "SOURCE": ""}  # of a task that lacks these knobs
-PARSING = Lock()  # two threads at once make Python 3.11's parser stumble now and then
 WIDTH = 98  # of the text in the docstring
 
 Edit = tuple[int, int, str]  # from this byte to that one, another text

@@ -1,12 +1,9 @@
 """What the pages of the ideas share: a claim, live source, a training at the end."""
 
 import html
-import inspect
-import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any, TypeVar
 
 import streamlit as st
@@ -16,6 +13,7 @@ from core.train import Trainer
 from playground.experiments.comparison import Comparison
 from playground.experiments.series import Series, any_live, common_step, waiting
 from playground.experiments.variants import Setup, encode
+from playground.export.sources import source_of
 from playground.figures import comparison_chart
 from playground.figures.loss import NOT_BEGUN
 from playground.runs.spec import in_nats
@@ -33,7 +31,6 @@ from playground.ui.session import start_runs
 POLL = 0.5  # seconds between two looks at the runs
 SEEDS = 3  # of a contrast that is taken to the Compare page
 PATIENCE = 5.0  # seconds to wait for what an idle run is asked
-ROOT = Path(__file__).resolve().parents[2]
 
 Found = TypeVar("Found")
 
@@ -92,11 +89,9 @@ def source(*objects: Any) -> None:
     """The very functions of the core that made the picture."""
     with st.expander("The code that just ran", icon=":material/code:"):
         for item in objects:
-            item = inspect.unwrap(item)
-            path = Path(inspect.getsourcefile(item)).relative_to(ROOT)
-            line = inspect.getsourcelines(item)[1]
+            path, line, text = source_of(item)
             st.caption(f"{path}, line {line}")
-            st.code(textwrap.dedent(inspect.getsource(item)), language="python")
+            st.code(text, language="python")
 
 
 def prev_next(name: str) -> None:

@@ -6,6 +6,7 @@ to the visitor's browser where it serves several.
 
 import os
 from contextlib import suppress
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import streamlit as st
@@ -79,7 +80,8 @@ PROXIES = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via
 def history_mode() -> str:
     """`single`: one history for all, `visitor`: one for each browser, `off`: none.
 
-    Single is for who sits at the machine that serves the app, unless PLAYGROUND_HISTORY says else.
+    Single is for who sits at the machine that serves the app, and nobody else; PLAYGROUND_HISTORY
+    may say so for all.
 
     Raises:
         ValueError: PLAYGROUND_HISTORY is none of these.
@@ -91,12 +93,25 @@ def history_mode() -> str:
 
 
 def is_local() -> bool:
-    """Whether the visitor sits at this machine: no other address, no proxy in between."""
+    """Whether the visitor sits at this machine.
+
+    The server listens on no other one, the page was asked for by this machine's name and the
+    server's own port, and no proxy stands in between. Behind a forwarded port one of these differs.
+    """
     headers = st.context.headers
-    host = headers.get("Host", "localhost")
-    name = host.partition("]")[0].lstrip("[") if host.startswith("[") else host.partition(":")[0]
+    own = st.get_option("server.address") in LOCAL_NAMES and st.context.ip_address is None
     proxied = any(header in headers for header in PROXIES)
-    return st.context.ip_address is None and name in LOCAL_NAMES and not proxied
+    asked = [f"//{headers['Host']}"] if "Host" in headers else []
+    asked += [headers["Origin"]] if "Origin" in headers else []
+    return own and not proxied and all(map(_is_own_address, asked))
+
+
+def _is_own_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.hostname in LOCAL_NAMES and (parts.port or 80) == st.get_option("server.port")
+    except ValueError:  # a port that is no number
+        return False
 
 
 def history_owner() -> str | None:

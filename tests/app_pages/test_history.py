@@ -196,6 +196,13 @@ class Context:
         (Context(Host="playground.example.org"), False),
         (Context(Host="localhost:8501", X_Forwarded_For="203.0.113.9"), False),
         (Context(Host="localhost:8501", Forwarded="for=203.0.113.9"), False),
+        (Context(Host="localhost:8501", Origin="http://localhost:8501"), True),
+        # Through a forwarded port: its other end has another number, name or origin.
+        (Context(Host="localhost:9000"), False),
+        (Context(Host="localhost"), False),
+        (Context(Host="localhost:8501", Origin="https://abc.tunnel.example"), False),
+        (Context(Host="localhost:8501", Origin="null"), False),
+        (Context(Host="localhost:x"), False),
     ],
 )
 def test_who_sits_at_the_machine_is_told_from_who_comes_over_the_net(context, local, monkeypatch):
@@ -203,6 +210,18 @@ def test_who_sits_at_the_machine_is_told_from_who_comes_over_the_net(context, lo
     monkeypatch.delenv("PLAYGROUND_HISTORY")
     assert session.is_local() is local
     assert session.history_mode() == ("single" if local else "visitor")
+
+
+@pytest.mark.parametrize(
+    "address, mode",
+    [("localhost", "single"), ("127.0.0.1", "single"), ("0.0.0.0", "visitor"), (None, "visitor")],
+)
+def test_a_server_that_listens_to_others_keeps_no_history_for_all(address, mode, monkeypatch):
+    monkeypatch.setattr(session.st, "context", Context(Host="localhost:8501"))
+    monkeypatch.delenv("PLAYGROUND_HISTORY")
+    options = {"server.address": address, "server.port": 8501}
+    monkeypatch.setattr(session.st, "get_option", options.__getitem__)
+    assert session.history_mode() == mode
 
 
 def test_an_unknown_mode_is_named(monkeypatch):
