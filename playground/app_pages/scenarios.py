@@ -179,7 +179,7 @@ def reveal(scenario: Scenario, series: Seen) -> None:
         st.dataframe(table(scenario, results), hide_index=True, width="stretch", key="measured")
         st.html(compare_panels.outcome(series))
     with st.container(border=True, key="why"):
-        st.markdown(f"**Why.** {scenario.why}")
+        st.markdown(f"**Why.** {scenario.explained(results)}")
         if happened.name != scenario.expected:
             st.caption(
                 "This time the outcome is not the one explained here. Other seeds, or another "

@@ -2,10 +2,12 @@
 
 A scenario compares a base with variants, like the Compare page, and offers outcomes to predict
 from. Each outcome has conditions on what was measured, made of a few fixed words, so the answer is
-read off the runs and never written down beforehand.
+read off the runs and never written down beforehand. So are the numbers in its explanation: what
+stands in braces is filled in from the runs, `{loss of not divided}`.
 """
 
 import math
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -17,11 +19,21 @@ from core.tasks import TASKS
 from playground.experiments.comparison import MAX_SEEDS
 from playground.experiments.series import Series, steps_to
 from playground.experiments.variants import MAX_VARIANTS, Setup, Variant, encode
-from playground.runs.spec import KNOBS, Changes, Spec, check_fields, read_value, within
+from playground.runs.spec import (
+    KNOBS,
+    Changes,
+    Spec,
+    check_fields,
+    in_nats,
+    read_value,
+    within,
+)
 from playground.runs.view import View
 
 FILE = Path(__file__).with_name("scenarios.toml")
 REFERENCES = ("chance", "floor")  # of the task: losses that a condition can name like a run
+
+PLACE = re.compile(r"\{(\w+) of ([^{}]+)\}")  # {loss of not divided}
 
 # name of a run, or of a reference -> measure -> a number for each seed
 Results = Mapping[str, Mapping[str, Sequence[float]]]
@@ -64,8 +76,30 @@ def _steps(view: View) -> float:
     return math.inf if found is None else float(found)
 
 
+def _first(view: View) -> float:
+    return float(view.loss[0]) if len(view.loss) else math.nan
+
+
+def _spread(view: View) -> float:
+    """Of the first attention's scaled scores, on the example, before the first step."""
+    if not view.frames or view.frames[0].step:
+        return math.nan
+    return next(iter(view.frames[0].attention.values())).spread
+
+
+def _gradient(view: View) -> float:
+    """Its length in the first block, at the first step."""
+    block = next((norms for name, norms in view.layer_norms.items() if "blocks." in name), ())
+    return float(block[0]) if len(block) else math.nan
+
+
+def _number(value: float) -> str:
+    """Three digits; what is tiny by its power of ten."""
+    return f"{value:.3g}" if value == 0 or abs(value) >= 1e-3 else f"{value:.0e}"
+
+
 def _nats(value: float) -> str:
-    return f"{value:.3g}" if math.isfinite(value) else "diverged"
+    return in_nats(value) if math.isfinite(value) else "diverged"
 
 
 def _share(value: float) -> str:
@@ -82,6 +116,10 @@ MEASURES: dict[str, Measure] = {
     "steps": Measure(
         "steps to half of chance", _steps, lambda n: f"{n:.0f}" if math.isfinite(n) else "never"
     ),
+    "first": Measure("loss of the first step", _first, _nats),
+    "spread": Measure("spread of the scores at step 0", _spread, _number),
+    "gradient": Measure("first gradient of block 1", _gradient, _number),
+    "lasted": Measure("steps it lasted", lambda view: float(len(view.loss)), lambda n: f"{n:.0f}"),
     "diverged": Measure(
         "diverged", lambda view: float(view.diverged), lambda x: "yes" if x else "no"
     ),
@@ -184,6 +222,15 @@ class Scenario:
         """What happened: one of the outcomes, and exactly one."""
         return next(o for o in self.outcomes if all(c.holds(results) for c in o.when))
 
+    def explained(self, results: Results) -> str:
+        """The reason, with the numbers that were measured."""
+
+        def number(found: re.Match[str]) -> str:
+            what, of = found.groups()
+            return MEASURES[what].range(results[of][what])
+
+        return PLACE.sub(number, self.why)
+
     def named(self, series: Iterable[Series]) -> tuple[Series, ...]:
         """The series of a comparison under the scenario's own names."""
         return tuple(
@@ -254,9 +301,22 @@ def _scenario(key: str, table: dict[str, Any]) -> Scenario:
     )
     for condition in (condition for outcome in outcomes for condition in outcome.when):
         for side in (condition.of, condition.minus, condition.over):
-            if side in REFERENCES and condition.what not in scenario.references.get(side, ()):
-                raise ValueError(f"{side}: the task has none of measure {condition.what}")
+            if side in REFERENCES:
+                _check_measured(scenario, condition.what, side)
+    for what, of in PLACE.findall(scenario.why):
+        with within("why"):
+            _check_measured(scenario, what, of)
     return scenario
+
+
+def _check_measured(scenario: Scenario, what: str, of: str) -> None:
+    """There is such a measure, such a run or reference, and the one has the other."""
+    if what not in MEASURES:
+        raise ValueError(f"{what} of {of}: choose one of {', '.join(MEASURES)}")
+    if of not in (*scenario.names, *REFERENCES):
+        raise ValueError(f"{of!r}: no such run; there are {', '.join(scenario.names)}")
+    if of in REFERENCES and what not in scenario.references.get(of, ()):
+        raise ValueError(f"{of}: the task has none of measure {what}")
 
 
 def _changes(knobs: Any) -> Changes:

@@ -226,6 +226,21 @@ def test_a_mistake_in_the_file_is_named(old, new, words):
     assert all(word in str(error.value) for word in ["scenario tiny", *words]), error.value
 
 
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("{luck of base}", "choose one of loss"),
+        ("{loss of nobody}", "'nobody': no such run"),
+        ("{accuracy of chance}", "chance: the task has none of measure accuracy"),
+    ],
+)
+def test_a_place_that_cannot_be_filled_is_named(place, words):
+    text = GOOD.replace('why = "Because."', f'why = "Because of {place}."')
+    with pytest.raises(ValueError, match="why") as error:
+        read(text)
+    assert words in str(error.value)
+
+
 # --- measured -------------------------------------------------------------------------------
 
 

@@ -178,7 +178,7 @@ def test_a_training_can_be_taken_to_the_compare_page():
     "name, choice, what",
     [
         ("heads", {"heads_d_model": "16", "heads_layers": "1"}, "The loss on validation rows is"),
-        ("depth", {"depth_trained": "2"}, "without one of its blocks"),
+        ("depth", {"depth_layers": "2"}, "without one of its blocks"),
     ],
 )
 def test_what_was_learnt_is_measured_once_the_runs_are_paused(name, choice, what):

@@ -52,8 +52,11 @@ class Flow:
         return max(len(self.gradient) - 2, 1)
 
 
+STEPS = 250  # of the training
+
+
 def config(n_layers: int, residual: bool, norm: str, init: str) -> ModelConfig:
-    """The model that is measured: narrow, so that 32 blocks of it are quick."""
+    """The model that is measured and trained: narrow, so that many blocks of it are quick."""
     return ModelConfig.for_task(
         TASK,
         d_model=D_MODEL,

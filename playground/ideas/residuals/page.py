@@ -61,14 +61,14 @@ NORM = Knob(
     "depth_norm",
     "LayerNorm",
     tuple(NORMS),
-    "pre",
+    "none",
     "After the addition (the paper), before each sub-layer, or nowhere.",
 )
 INIT = Knob(
     "depth_init",
     "Initialisation",
     tuple(INITS),
-    "gpt2",
+    "torch",
     "The size of the initial weights: small ones (gpt2) shrink the stream at every step.",
 )
 TIMES = Knob(
@@ -91,13 +91,6 @@ SHIFT = Knob(
     (-1, 0, 1),
     0,
     "A learnt number added to each column; here the same for all.",
-)
-TRAINED = Knob(
-    "depth_trained",
-    "Blocks of the models to train",
-    (2, 4, 8),
-    4,
-    "How deep the two models are that learn to reverse ten symbols.",
 )
 
 
@@ -205,10 +198,20 @@ def over_depth(two: measure.Flow, deep: measure.Flow, norm: str, init: str) -> s
     )
     if norm == "pre" and init == "gpt2":
         said += (
-            " Two blocks with pre-norm learn without residual connections as well, only later: "
-            "train them below, and see."
+            " Do two blocks with pre-norm learn without residual connections as well? Choose 2 "
+            "above, train them below, and see."
         )
     return said
+
+
+def and_then(n_layers: int, norm: str) -> str:
+    """What to try next: first where the reason fails, then where it does not matter."""
+    if norm == "none":
+        return (
+            "Then choose pre-norm above: without residual connections the gradient now keeps its "
+            "size. Does that save the model?"
+        )
+    return f"Then try {counted(2 if n_layers > 2 else 8, 'block')}: does it still matter?"
 
 
 def about_norm(done: measure.Normalised) -> str:
@@ -365,14 +368,14 @@ def after(views: dict[str, View]) -> None:
     st.markdown(worth(skipped))
 
 
-trained = TRAINED.draw()
 task = measure.TASK
-base = Spec(measure.config(trained, True, norm, init), task, TrainConfig(steps=250))
+base = Spec(measure.config(n_layers, True, norm, init), task, TrainConfig(steps=measure.STEPS))
 common.training(
     "depth",
-    f"The same model with {trained} blocks, {norm_name(norm)} and `{init}` (as above), with and "
-    f"without residual connections. Then try {2 if trained > 2 else 4} blocks: does it still "
-    "matter? Afterwards each block of the first model is left out in turn.",
+    f"The model of the pictures above, {counted(n_layers, 'block')}, {norm_name(norm)} and "
+    f"`{init}`, with and without residual connections: which one learns to reverse "
+    f"{task.length} symbols? {and_then(n_layers, norm)} Afterwards each block of the first model "
+    "is left out in turn.",
     make_setup(base, [(("residual", False),)]),
     LINES,
     after=after,
