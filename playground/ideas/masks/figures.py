@@ -94,7 +94,7 @@ def mask_picture(
             fixedrange=True,
         ),
         _paths(seen, gradient[:, output], size),
-        title=f"the paths to output {output}",
+        title=f"the paths to output {output + 1}",
     )
     ends = (-0.5, count - 0.5)
     grounds = [
@@ -135,8 +135,9 @@ def _mask_map(seen: np.ndarray, edited: Sequence[tuple[int, int]]) -> dict[str, 
         colours=([[0, style.run_colour(0)], [1, style.run_colour(0)]], 0, 1),
         name="mask",
         text=words.tolist(),
-        hover="query %{y:d} “%{y}”<br>key %{x:d} “%{x}”<br><b>%{text}</b><br>click to change it"
-        "<extra></extra>",
+        customdata=_counted_from_1(len(seen)).tolist(),
+        hover="query %{customdata[0]} “%{y}”<br>key %{customdata[1]} “%{x}”<br><b>%{text}</b><br>"
+        "click to change it<extra></extra>",
     )
 
 
@@ -144,10 +145,15 @@ def _reach_map(gradient: np.ndarray) -> dict[str, Any]:
     return panels.heatmap(
         _shares(gradient),
         name="reach",
-        customdata=np.round(gradient, 6).tolist(),
-        hover="output %{y:d} “%{y}”<br>input %{x:d} “%{x}”<br><b>gradient %{customdata:.3g}</b>"
-        "<extra></extra>",
+        customdata=np.dstack([_counted_from_1(len(gradient)), np.round(gradient, 6)]).tolist(),
+        hover="output %{customdata[0]} “%{y}”<br>input %{customdata[1]} “%{x}”<br>"
+        "<b>gradient %{customdata[2]:.3g}</b><extra></extra>",
     )
+
+
+def _counted_from_1(n: int) -> np.ndarray:
+    """[query, key, 2]: the position of each, as the page counts them."""
+    return np.stack(np.indices((n, n)), axis=-1) + 1
 
 
 def _answers(reached: np.ndarray, size: Sizes) -> dict[str, Any]:
@@ -183,15 +189,16 @@ def _paths(seen: np.ndarray, gradient: np.ndarray, size: Sizes) -> list[dict[str
             level[~some].tolist(),
             hollow,
             name="nothing gets through",
-            hover="position %{x:d}: gradient exactly 0<extra></extra>",
+            customdata=(position[~some] + 1).tolist(),
+            hover="position %{customdata}: gradient exactly 0<extra></extra>",
         ),
         panels.points(
             position[some].tolist(),
             level[some].tolist(),
             filled,
             name="reached",
-            customdata=gradient[some].tolist(),
-            hover="position %{x:d}: gradient %{customdata:.3g}<extra></extra>",
+            customdata=np.column_stack([position[some] + 1, gradient[some]]).tolist(),
+            hover="position %{customdata[0]}: gradient %{customdata[1]:.3g}<extra></extra>",
         ),
     ]
 
@@ -216,7 +223,7 @@ def _mask_alt(seen: np.ndarray, reached: np.ndarray, edited, output: int) -> str
     return (
         f"The mask shows {int(seen.sum())} of {seen.size} cells, {len(edited)} changed by hand. "
         f"Through all blocks {int(reached.sum())} pairs of output and input have a gradient, "
-        f"{later} of them from a later token. Output {output} is reached by "
+        f"{later} of them from a later token. Output {output + 1} is reached by "
         f"{int(reached[output].sum())} tokens."
     )
 
@@ -242,7 +249,7 @@ def row_picture(
         f"{title}: {', '.join(_number(v) for v in np.asarray(values))}" for title, values, _ in rows
     )
     figure = panels.new_figure(
-        f"Query {query}. {said}.",
+        f"Query {query + 1}. {said}.",
         size,
         f"row {count}",
         margin=style.margin(11 * size.font, 8, 4, 2 * size.font),
@@ -259,7 +266,8 @@ def row_picture(
             if kind == "weights"
             else (style.SCORES_SCALE, -limit, limit),
             name=title,
-            hover="key %{x:d}: %{text}<extra></extra>",
+            customdata=[list(range(1, count + 1))],
+            hover="key %{customdata}: %{text}<extra></extra>",
             hoverongaps=False,
             text=[[_number(value) for value in values]],
             texttemplate="%{text}",

@@ -42,6 +42,11 @@ EDITS = "masks edits"  # in the session state: the edits after each change, the 
 MOST_EDITS = 100  # that can be undone
 
 
+def position_text(i: int) -> str:
+    """A position as the page counts: from 1."""
+    return str(i + 1)
+
+
 def choose_window_mask() -> None:
     st.session_state.masks_kind = "window"
 
@@ -88,6 +93,7 @@ QUERY = Knob(
     tuple(range(measure.MAX_LENGTH)),
     7,
     "The query that is followed, on the right of the picture and below.",
+    position_text,
 )
 KEY = Knob(
     "masks_key",
@@ -95,6 +101,7 @@ KEY = Knob(
     tuple(range(measure.MAX_LENGTH)),
     4,
     "The cell of this query and this key is the one to change.",
+    position_text,
 )
 POSITION = Knob(
     "masks_position",
@@ -179,25 +186,25 @@ def about_mask(found: measure.Reach, seen: np.ndarray, window: int | None, n_lay
         said += "." if n == most else f", and there are only {count} tokens."
     if empty := np.flatnonzero(~seen.any(-1)).tolist():
         who = "Query {} sees" if len(empty) == 1 else "Queries {} see"
-        said += f" {who.format(', '.join(map(str, empty)))} nothing."
+        said += f" {who.format(', '.join(map(position_text, empty)))} nothing."
     return said
 
 
 def about_row(found: measure.Reach, seen: np.ndarray, query: int) -> str:
     """What one query sees, and what happens if it sees nothing."""
     if seen[query].all():
-        return f"Query {query} sees every key, the later ones included. The weights sum to 1."
+        return f"Query {query + 1} sees every key, the later ones included. The weights sum to 1."
     if seen[query].any():
         return (
-            f"Query {query} sees {int(seen[query].sum())} of {len(seen)} keys. The others get "
+            f"Query {query + 1} sees {int(seen[query].sum())} of {len(seen)} keys. The others get "
             "a weight of exactly 0, and the weights of those it sees sum to 1."
         )
     return (
-        f"Query {query} sees nothing. Softmax alone would still give out weights, "
+        f"Query {query + 1} sees nothing. Softmax alone would still give out weights, "
         f"{found.softmax[0, query].max():.2f} each: added to {measure.HIDDEN_SCORE:.2g} the scores "
         "are lost in rounding. So the code multiplies such a row by 0, attention passes on "
-        f"{found.handed_over[query]:g}, and only the residual connection is left: output {query} "
-        f"is reached by {counted(int(found.reached[query].sum()), 'token')}, its own. "
+        f"{found.handed_over[query]:g}, and only the residual connection is left: output "
+        f"{query + 1} is reached by {counted(int(found.reached[query].sum()), 'token')}, its own. "
     ) + (
         "No logit is NaN, and all gradients are finite."
         if found.finite
@@ -307,7 +314,8 @@ weight = f"{found.weights[0, query, key]:.2f}" if seen[query, key] else "0"
 common.formula(
     r"w_{ij} = \operatorname{softmax}_j\left(\frac{q_i \cdot k_j}{\sqrt{d_k}} + b_{ij}\right),"
     r"\quad b_{ij} = 0 \text{ or } -\infty",
-    rf"{found.scaled[0, query, key]:.2f} + {added} \;\Rightarrow\; w_{{{query},{key}}} = {weight}",
+    rf"{found.scaled[0, query, key]:.2f} + {added} \;\Rightarrow\; "
+    rf"w_{{{query + 1},{key + 1}}} = {weight}",
 )
 live_plot(
     row_picture(
