@@ -67,10 +67,11 @@ class Switch:
 class Box:
     """A part of the model: what it does, its shapes, its switches, and how much it learns."""
 
-    title: str | Switch  # a switch where it decides about the whole part
+    title: str
     kind: str  # one of COLOURS
     facts: tuple[str, ...] = ()
     switches: tuple[Switch, ...] = ()
+    heading: Switch | None = None  # the one that decides about the whole part
     parameters: int = 0  # of one such box
     absent: bool = False  # switched off: only its outline is drawn
     sees: tuple[tuple[bool, ...], ...] = ()  # which keys (columns) a query (row) may look at
@@ -146,7 +147,7 @@ def in_words(model: Model) -> str:
             said += [switch.words for switch in sublayer.joint]
             if sublayer.norm is not None and not sublayer.norm_first:
                 said += _box_words(sublayer.norm)
-        said.append("After the blocks")
+        said += ["After the blocks"] * bool(stack.above)
         for box in stack.above:
             said += _box_words(box)
         said.append(f"It gives {stack.gives}")
@@ -154,9 +155,9 @@ def in_words(model: Model) -> str:
 
 
 def _box_words(box: Box) -> list[str]:
+    head = [box.title] if box.heading is None else [box.title, box.heading.words]
     learns = [_learns(box)] if box.parameters else []
-    title = box.title.words if isinstance(box.title, Switch) else box.title
-    return [title, *box.facts, *(switch.words for switch in box.switches), *learns]
+    return [*head, *box.facts, *(switch.words for switch in box.switches), *learns]
 
 
 # --- the drawing ------------------------------------------------------------------------------
@@ -264,6 +265,7 @@ def _drawn(stack: Stack) -> _Drawn:
         gap = _GAP
     top = y = _arrow(pen, y, gap)
     pen.switch(_RIGHT + 8 - _chip_width(stack.blocks), y + 6, stack.blocks)
+    pen.text(_STREAM + 12, y + 22.5, "in each block")
     y = _arrow(pen, y, _CHIP + 8, arrow=False)
     for sublayer in reversed(stack.sublayers):
         if sublayer.reads_memory:
@@ -335,10 +337,10 @@ def _box(pen: _Pen, box: Box, y: float, left: float = _LEFT) -> float:
     height, colour = _box_height(box, _RIGHT - left), COLOURS[box.kind]
     look = {"stroke_dasharray": "5 4", "fill": "none"} if box.absent else {"fill": colour}
     pen.rect(left, y, _RIGHT - left, height, fill_opacity=0.16, stroke=colour, **look)
-    if isinstance(box.title, Switch):
-        pen.switch(left + _PAD - 4, y + 4, box.title)
-    else:
-        pen.text(left + _PAD, y + 20, box.title, font_size=_TITLE, font_weight="bold")
+    if title := _title(box):
+        pen.text(left + _PAD, y + 20, title, font_size=_TITLE, font_weight="bold")
+    if box.heading is not None:
+        pen.switch(left + _PAD + _title_width(title), y + 4, box.heading)
     facts = _facts(box, _RIGHT - left)
     if box.parameters and len(facts) == len(box.facts):
         pen.text(_RIGHT - _PAD, y + 20, _learns(box), text_anchor="end")
@@ -363,14 +365,23 @@ def _box_height(box: Box, width: float) -> float:
     return 30 + _LINE * len(_facts(box, width)) + _CHIP * len(lines)
 
 
+def _title(box: Box) -> str:
+    """What is written before the heading switch, unless that begins with the same word."""
+    return "" if box.heading is not None and box.heading.name == box.title else box.title
+
+
+def _title_width(title: str) -> float:
+    return len(title) * 0.55 * _TITLE + 8 if title else 0
+
+
 def _learns(box: Box) -> str:
     return f"{box.parameters:,} parameters"
 
 
 def _facts(box: Box, width: float) -> list[str]:
     """The lines of a box; how much it learns is one of them where its title leaves no room."""
-    title = box.title.text if isinstance(box.title, Switch) else box.title
-    needed = len(title + _learns(box)) * _LETTER + 4 * _PAD
+    needed = _title_width(_title(box)) + len(_learns(box)) * _LETTER + 3 * _PAD
+    needed += 0 if box.heading is None else _chip_width(box.heading)
     return [*box.facts, _learns(box)] if box.parameters and needed > width else list(box.facts)
 
 

@@ -22,12 +22,13 @@ MASK_SHOWN = 8  # positions in the small map of a mask
 # that act in self-attention.
 ADDED = {
     "sinusoidal": "sines and cosines, {max_len} × {d_model}",
-    "learned": "a learnt table, {max_len} × {d_model}",
+    "learned": "{table}, {max_len} × {d_model}",
     "none": "nothing is added",
 }
+OWN_OR_SHARED = {False: "a learnt table", True: "the decoder's table"}
 IN_ATTENTION = {
-    "rotary": "q and k are turned by their position",
-    "alibi": "each score is lowered by its distance",
+    "rotary": "q and k are rotated by their position",
+    "alibi": "each score drops with the distance",
 }
 DIVISORS = {"sqrt_d_head": "√d_k", "none": "", "d_head": "d_k", "sqrt_d_model": "√d_model"}
 
@@ -140,21 +141,27 @@ class _Parts:
     def embedding(self, shared: bool) -> Box:
         config, factor = self.config, embedding_factor(self.config)
         size = f"{config.vocab_size} × {config.d_model}"
-        table = "the decoder's table" if shared else "a learnt table"
         times = "" if factor == 1 else f", times √d_model = {factor:.3g}"
         counted = 0 if shared else self.counts["embedding"]
-        return Box("Token embedding", "embedding", (f"{table}, {size}{times}",), (), counted)
+        return Box(
+            "Token embedding",
+            "embedding",
+            (f"{OWN_OR_SHARED[shared]}, {size}{times}",),
+            parameters=counted,
+        )
 
     def position(self, shared: bool) -> Box | None:
         """The box of a scheme that is added to the tokens."""
         config = self.config
         if config.position not in ADDED:
             return None
-        fact = ADDED[config.position].format(d_model=config.d_model, max_len=config.max_len)
+        sizes = {"d_model": config.d_model, "max_len": config.max_len}
+        fact = ADDED[config.position].format(table=OWN_OR_SHARED[shared], **sizes)
         return Box(
-            self.switch("position"),
+            "Position",
             "position",
             (fact,),
+            heading=self.switch("position"),
             parameters=0 if shared else self.counts["positions"],
             absent=config.position == "none",
         )
@@ -167,7 +174,7 @@ class _Parts:
             "unembedding",
             (f"{config.d_model} → {config.vocab_size}: {table}",),
             self.switches("tie_embeddings"),
-            self.counts["unembedding"],
+            parameters=self.counts["unembedding"],
         )
 
     # --- in a block -----------------------------------------------------------------------
@@ -182,7 +189,7 @@ class _Parts:
         return self.attention("Self-attention", may_see, length, length, facts, inner)
 
     def cross_attention(self) -> Sublayer:
-        facts = ["k and v are made of the memory"]
+        facts = ["k and v come from the memory"]
         found = self.attention("Cross-attention", everything, "length", "source", facts, [])
         return replace(found, reads_memory=True)
 
@@ -216,7 +223,7 @@ class _Parts:
                 *facts,
             ),
             self.switches("n_heads", "scale", *switches, "pad_mask"),
-            self.counts["attention"] // self.n_attentions,
+            parameters=self.counts["attention"] // self.n_attentions,
             sees=tuple(map(tuple, sees)),
         )
         return self.connected(box)
@@ -224,13 +231,15 @@ class _Parts:
     def feed_forward(self) -> Sublayer:
         config = self.config
         if not config.ffn:
-            box = Box(self.switch("ffn"), "feed-forward", absent=True)
+            off = self.switch("ffn")
+            box = Box("Feed-forward", "feed-forward", heading=off, absent=True)
             return Sublayer(box, adds=False)
         box = Box(
-            self.switch("ffn"),
+            "Feed-forward",
             "feed-forward",
             (f"{config.d_model} → {config.d_hidden} → {config.d_model}, at each position",),
             self.switches("d_ff", "activation"),
+            self.switch("ffn"),
             self.counts["feed-forward"] // self.n_ffns,
         )
         return self.connected(box)
@@ -244,7 +253,7 @@ class _Parts:
 
     def norm(self, *facts: str) -> Box:
         counted = self.counts["norms"] // self.n_norms
-        return Box(self.switch("norm"), "norm", facts, parameters=counted)
+        return Box("LayerNorm", "norm", facts, (), self.switch("norm"), counted)
 
     def final_norm(self) -> tuple[Box, ...]:
         """Pre-norm leaves the stream as large as it grew: one norm at its end."""

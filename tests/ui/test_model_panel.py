@@ -57,7 +57,7 @@ def switches(model: Model) -> list[Switch]:
         found.append(stack.blocks)
         found += [switch for sublayer in stack.sublayers for switch in sublayer.joint]
         for box, _ in boxes(stack):
-            found += [box.title] * isinstance(box.title, Switch) + [*box.switches]
+            found += [*box.switches] + [box.heading] * (box.heading is not None)
     return found
 
 
@@ -112,10 +112,8 @@ def test_what_differs_from_the_default_stands_out_and_nothing_else():
     config = ModelConfig(scale="none", norm="pre")
     model = describe(config, {"scale": "sqrt_d_head", "norm": "post"})
     changed = [switch for switch in switches(model) if switch.usual is not None]
-    assert Counter(switch.name for switch in changed) == {
-        "Scores divided by": 1,
-        "LayerNorm": 3,  # twice in a block, and at its end
-    }
+    # LayerNorm stands twice in a block, and once after the blocks.
+    assert Counter(switch.name for switch in changed) == {"scale": 1, "norm": 3}
     bold = [
         element.text
         for element in ElementTree.fromstring(model_svg(model)).iter(f"{SVG}text")
@@ -153,8 +151,7 @@ def test_the_svg_is_well_formed_and_its_alternative_names_all_that_is_written(kn
     assert said == in_words(drawing)
     for stack in drawing.stacks:
         for box, _ in boxes(stack):
-            title = box.title.words if isinstance(box.title, Switch) else box.title
-            for text in (title, *box.facts):
+            for text in (box.title, *box.facts):
                 assert text in said
     for switch in switches(drawing):
         assert switch.words in said and switch.text in texts(svg)

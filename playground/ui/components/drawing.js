@@ -5,6 +5,9 @@ const SCALE = 3; // of a PNG
 export default function ({ data, parentElement }) {
   const root = parentElement.querySelector(".drawing");
   const show = (svg, kind) => (svg ? svg.replace("<svg ", `<svg class="${kind}" `) : "");
+  const said = JSON.stringify(data);
+  if (root.said === said) return; // the page has run again, and nothing has changed
+  root.said = said;
   root.querySelector(".pictures").innerHTML = show(data.wide, "wide") + show(data.narrow, "narrow");
   const save = root.querySelector(".save");
   save.replaceChildren(button("SVG", () => saveSvg(root, data)), button("PNG", () => savePng(root, data)));
