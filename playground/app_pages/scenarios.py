@@ -1,6 +1,6 @@
 """Scenarios: a question, a prediction, the runs, and only then the reason."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import streamlit as st
 
@@ -12,7 +12,7 @@ from playground.experiments.variants import caution
 from playground.runs import estimate
 from playground.runs.spec import changes_text
 from playground.ui import compare_panels, controls, play_buttons
-from playground.ui.knob import settle_choice
+from playground.ui.knob import settle, settled
 from playground.ui.literal import literal
 from playground.ui.notes import forget
 from playground.ui.page_head import head
@@ -36,6 +36,23 @@ class Attempt:
 def attempt(name: str) -> Attempt:
     """What the page keeps of one scenario."""
     return st.session_state.setdefault("attempts", {}).setdefault(name, Attempt())
+
+
+def of_link(text: str) -> str:
+    """The scenario that a link means, by its name in the file or by its title.
+
+    Raises:
+        ValueError: there is no such scenario.
+    """
+    names = {scenario.title: name for name, scenario in found.items()}
+    if text not in found and text not in names:
+        raise ValueError(f"choose one of {', '.join(found)}")
+    return names.get(text, text)
+
+
+def title(name: str) -> str:
+    """What a scenario is called wherever a person reads."""
+    return found[name].title
 
 
 # --- the gallery ----------------------------------------------------------------------------
@@ -80,7 +97,7 @@ def over(seen: Seen) -> bool:
 # --- one scenario ---------------------------------------------------------------------------
 
 
-def describe(scenario: Scenario) -> None:
+def describe(scenario: Scenario, started: bool) -> None:
     st.markdown(f"### {scenario.title}")
     st.markdown(f"**{scenario.question}**")
     left, right = st.columns(2, gap="medium")
@@ -92,25 +109,27 @@ def describe(scenario: Scenario) -> None:
     steps, seeds = scenario.base.training.steps, scenario.seeds
     st.caption(
         f"**{scenario.name}** against {', '.join(against)}. Everything else is the same: {knobs}, "
-        f"the rest at the defaults; {steps} steps, {seeds} seed{'s' * (seeds > 1)} each, about "
-        f"{estimate.in_words(seconds(scenario))} on this machine."
+        f"the rest at the defaults; {steps} steps, {seeds} seed{'s' * (seeds > 1)} each"
+        + ("." if started else f", about {estimate.in_words(seconds(scenario))} on this machine.")
     )
     if several := [name for name, v in scenario.variants if caution(v.changes)]:
         st.caption(f"More than one thing differs from the base in: {', '.join(several)}.")
 
 
 def seconds(scenario: Scenario) -> float:
-    """How long all runs will take together."""
-    specs = scenario.setup.specs * scenario.seeds
+    """How long all runs will take together; some are known to break down early."""
+    specs = [
+        replace(spec, training=replace(spec.training, steps=scenario.early.get(name, steps)))
+        for name, spec in zip(scenario.names, scenario.setup.specs, strict=True)
+        for steps in [spec.training.steps] * scenario.seeds
+    ]
     return estimate.seconds_together(specs, controller.correction, controller.runs.workers)
 
 
 def predict(scenario: Scenario, started: bool) -> Outcome | None:
     """What the visitor expects; fixed once the runs have begun."""
     if started:
-        if expected := attempt(scenario.id).expected:
-            st.markdown(f"You predict: **{expected.say}**")
-        return expected
+        return attempt(scenario.id).expected
     says = {outcome.name: outcome.say for outcome in scenario.outcomes}
     chosen = st.radio(
         "What will happen?",
@@ -166,16 +185,30 @@ def buttons(scenario: Scenario, expected: Outcome | None, seen: Seen) -> None:
 # --- what comes out -------------------------------------------------------------------------
 
 
+def finished(seen: Seen) -> bool:
+    """Whether every run came to an end of its own."""
+    return over(seen) and all(view.status.conclusive for line in seen for view in line.views)
+
+
+def answer(scenario: Scenario, seen: Seen) -> None:
+    """What was predicted and what was measured: two lines in the same place from Play on."""
+    made = attempt(scenario.id)
+    with st.container(key="answer"):
+        if finished(seen):
+            say_outcome(made, scenario.outcome(scenarios.measure(scenario, seen)))
+        elif over(seen):
+            why = {view.message for line in seen for view in line.views if view.message}
+            st.error(f"Not all runs finished, so there is no conclusion. {literal(' '.join(why))}")
+        else:
+            predicted = f"You predict: **{made.expected.say}**  \n" if made.expected else ""
+            st.markdown(f"{predicted}Measured: the runs are not over yet.")
+
+
 def reveal(scenario: Scenario, series: Seen) -> None:
-    """The outcome beside the prediction, the numbers, the reason, and the ways on."""
-    if any(not view.status.conclusive for line in series for view in line.views):
-        why = {view.message for line in series for view in line.views if view.message}
-        st.error(f"Not all runs finished, so there is no conclusion. {literal(' '.join(why))}")
-        return
+    """The numbers, the reason, and the ways on."""
     results = scenarios.measure(scenario, series)
     happened = scenario.outcome(results)
     with st.container(border=True, key="outcome"):
-        say_outcome(attempt(scenario.id), happened)
         st.dataframe(table(scenario, results), hide_index=True, width="stretch", key="measured")
         st.html(compare_panels.outcome(series))
     with st.container(border=True, key="why"):
@@ -235,7 +268,7 @@ def take_further(scenario: Scenario) -> None:
 
 controller, found = my_controller(), scenarios.load()
 compared: Comparison = st.session_state.setdefault("scenario_runs", Comparison(controller.owner))
-settle_choice("scenario", found)
+settle("scenario", lambda texts: settled("scenario", texts, of_link, title))
 with head().container(horizontal=True, vertical_alignment="bottom"):
     name = st.selectbox(
         "Scenario",
@@ -243,6 +276,7 @@ with head().container(horizontal=True, vertical_alignment="bottom"):
         index=None,
         placeholder="all scenarios",
         key="scenario",
+        format_func=title,
         bind="query-params",
         width=320,
         on_change=forget,
@@ -256,14 +290,21 @@ if name is None:
     st.stop()
 
 scenario = found[name]
-describe(scenario)
 seen = look()
+describe(scenario, started=bool(seen))
 expected = predict(scenario, started=bool(seen))
 buttons(scenario, expected, seen)
-if over(seen):
+if seen:
+    answer(scenario, seen)
+
+
+def draw(now: Seen) -> None:
+    """The curves and the maps, from the first second on."""
+    if now:
+        compare_panels.losses(now)
+        compare_panels.side_by_side(now)
+
+
+play_buttons.live(draw, look, seen, any_live, every=POLL)
+if finished(seen):
     reveal(scenario, seen)
-play_buttons.live(
-    lambda now: compare_panels.losses(now) if now else None, look, seen, any_live, every=POLL
-)
-if over(seen):
-    compare_panels.side_by_side(seen)

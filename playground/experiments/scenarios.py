@@ -192,6 +192,7 @@ class Scenario:
     expected: str  # name of the outcome that the explanation is about
     shown: tuple[str, ...]  # measures in the table, beside the final loss
     seeds: int
+    early: Mapping[str, int]  # runs that are known to break down, and after how many steps
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -264,7 +265,7 @@ def read(text: str) -> dict[str, Scenario]:
 
 TEXTS = ("title", "question", "change", "watch", "why", "name", "expected")
 NEEDED = dict.fromkeys(TEXTS, str) | {"variants": dict, "outcomes": dict}
-ENTRIES = NEEDED | {"base": dict, "shown": list, "seeds": int}
+ENTRIES = NEEDED | {"base": dict, "shown": list, "seeds": int, "early": dict}
 SETTABLE = {name: object for name in KNOBS if name != "seed"}
 CONDITION = {field.name: object for field in fields(Condition)}
 
@@ -297,6 +298,7 @@ def _scenario(key: str, table: dict[str, Any]) -> Scenario:
         outcomes=outcomes,
         shown=shown,
         seeds=seeds,
+        early=_early(table.get("early", {}), names),
         **texts,
     )
     for condition in (condition for outcome in outcomes for condition in outcome.when):
@@ -307,6 +309,16 @@ def _scenario(key: str, table: dict[str, Any]) -> Scenario:
         with within("why"):
             _check_measured(scenario, what, of)
     return scenario
+
+
+def _early(found: Mapping[str, Any], names: Sequence[str]) -> dict[str, int]:
+    for name, steps in found.items():
+        with within(f"early: {name}"):
+            if name not in names:
+                raise ValueError(f"no such run; there are {', '.join(names)}")
+            if type(steps) is not int or steps < 1:
+                raise ValueError(f"{steps}: give a whole number of steps")
+    return dict(found)
 
 
 def _check_measured(scenario: Scenario, what: str, of: str) -> None:

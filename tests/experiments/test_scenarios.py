@@ -15,6 +15,7 @@ from helpers import fine, opened, texts
 from playground.experiments import scenarios
 from playground.experiments.scenarios import MEASURES, Scenario, load, read
 from playground.experiments.variants import read_link
+from playground.runs import estimate
 from playground.runs.limits import check_limits
 from playground.runs.pool import Runs
 from playground.ui import controls
@@ -197,6 +198,8 @@ def test_a_table_is_all_that_a_scenario_takes():
         ('name = "base"', 'name = "other"', ["must differ"]),
         ("seeds = 1", "seeds = 11", ["seeds=11"]),
         ('expected = "same"', 'expected = "better"', ["expected=better"]),
+        ("seeds = 1", "seeds = 1\nearly.nobody = 3", ["early: nobody", "base, other"]),
+        ("seeds = 1", "seeds = 1\nearly.other = 0", ["early: other", "0"]),
         ('of = "other"', 'of = "nobody"', ["worse", "'nobody'", "base, other"]),
         ('what = "loss"', 'what = "luck"', ["what=luck", "accuracy"]),
         (", above = 5.0", "", ["above, below"]),
@@ -349,6 +352,36 @@ def test_predict_run_compare(tiny, chosen, mark):
     assert test.session_state.controller.run is None
     fine(test.button(key="all").click().run())
     assert mark in texts(test.caption)
+
+
+def test_an_estimate_counts_what_breaks_down_early_and_there_is_none_once_it_runs(monkeypatch):
+    early = GOOD.replace('"Tiny"', '"Short"') + "[tiny.early]\nbase = 1\nother = 1\n"
+    found = read(GOOD) | {"short": read(early)["tiny"]}
+    monkeypatch.setattr(scenarios, "load", lambda: found)
+    counted = []
+    monkeypatch.setattr(
+        estimate,
+        "seconds_together",
+        lambda specs, *_: counted.append([spec.training.steps for spec in specs]) or 77.0,
+    )
+    opened("scenarios", scenario="short")
+    test = opened("scenarios", scenario="tiny")
+    assert counted == [[1, 1], [50, 50]] and "about 77 s" in texts(test.caption)
+    fine(test.button(key="skip").click().run())
+    fine(test.button(key="play").click().run())
+    assert "77 s" not in texts(test.caption)
+    assert "Measured:" in texts(test.markdown), "where the answer will stand"
+    assert "Attention side by side" in texts(test.subheader), "maps from the first second"
+    finish(test)
+    assert "77 s" not in texts(test.caption)
+
+
+def test_the_box_shows_titles_and_a_link_may_hold_either_name():
+    test = opened("scenarios", scenario="leak")
+    assert test.selectbox(key="scenario").options == [s.title for s in ALL.values()]
+    assert test.selectbox(key="scenario").value == "leak" and not test.warning
+    test = opened("scenarios", scenario=ALL["leak"].title)
+    assert test.selectbox(key="scenario").value == "leak" and not test.warning
 
 
 def test_starting_again_asks_again(tiny):
