@@ -42,6 +42,8 @@ if choice.spec is None:
     st.stop()
 setup = compare_panels.questions(choice.spec, controller.device)
 series = compared.series()
+for view in (view for line in series for view in line.views):
+    controller.learn_speed(view)
 buttons(setup, any_live(series))
 shown = compared.setup
 if not setup.variants:

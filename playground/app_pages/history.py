@@ -63,7 +63,7 @@ def table(entries: tuple[Entry, ...]) -> list[Entry]:
                 format="%.3f", width=90, help="Mean of the last 20 training losses, in nats."
             ),
             "accuracy": st.column_config.NumberColumn(
-                format="percent", width=90, help="On the validation examples, at the end."
+                format="%.1f%%", width=90, help="On the validation examples, at the end."
             ),
             "ended": st.column_config.TextColumn(width=80),
             "loss": st.column_config.LineChartColumn(
@@ -85,7 +85,7 @@ def row(entry: Entry) -> dict[str, Any]:
         "task": entry.spec["task"]["task"],
         "steps": result.steps,
         "final loss": result.final_loss,
-        "accuracy": result.accuracy,
+        "accuracy": None if result.accuracy is None else 100 * result.accuracy,
         "ended": IN_SHORT[result.status],
         "loss": small_curve(entry.view.loss),
     }

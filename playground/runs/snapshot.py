@@ -104,6 +104,7 @@ class Frame:
     free_running: float | None = None  # accuracy without seeing the answer; None for text
     teacher_forced: float | None = None  # `accuracy` when `free_running` was measured
     sample: str | None = None  # for text: what the model writes, whitespace kept
+    written_at: int = -1  # the step that the last three are from
 
     @cached_property
     def nbytes(self) -> int:
@@ -178,8 +179,10 @@ def _generate(trainer: Trainer, frame: Frame, interrupted: Callable[[], bool]) -
     """Add what the model writes to a frame that is measured at its current step."""
     if isinstance(trainer.task, QuestionTask):
         accuracy = _free_running(trainer, _validation(trainer))
-        return replace(frame, free_running=accuracy, teacher_forced=frame.accuracy)
-    return replace(frame, sample=_sample(trainer, interrupted) or frame.sample)
+        both = {"free_running": accuracy, "teacher_forced": frame.accuracy}
+        return replace(frame, written_at=frame.step, **both)
+    sample = _sample(trainer, interrupted)
+    return replace(frame, written_at=frame.step, sample=sample) if sample else frame
 
 
 def _first_row(batch: Batch) -> Batch:

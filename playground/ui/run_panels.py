@@ -454,11 +454,11 @@ def details(controller: Controller, tabs: Sequence[Any], parts: dict[str, Shown]
                 drawer()
 
 
-def how_it_wrote(spec: Spec) -> str:
+def how_it_wrote(spec: Spec, step: int) -> str:
     """Where a sample begins, and how its characters are drawn."""
     (first,) = spec.task.decode(spec.task.prompt(spec.model.architecture).inputs[-1][0])
     return (
-        f"What the model writes after “{first}”, with nothing else before it: each character is "
+        f"What the model of step {step} writes after “{first}” and nothing else: each character is "
         f"drawn at temperature {TEMPERATURE:g}, seed {SAMPLE_SEED}, and read as the next input."
     )
 
@@ -475,7 +475,7 @@ def predictions(spec: Spec, frame: Frame, choices: Choices) -> dict[str, Part]:
     sample = ""
     if frame.sample is not None:
         sample = (
-            f"<small>{html.escape(how_it_wrote(spec))}</small>"
+            f"<small>{html.escape(how_it_wrote(spec, frame.written_at))}</small>"
             f"<pre data-sample>{html.escape(frame.sample)}</pre>"
         )
     return {"predictions": Plot(figure, "predictions"), "sample": Html(sample)}

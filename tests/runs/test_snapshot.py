@@ -204,3 +204,15 @@ def test_a_trainer_is_not_kept_alive():
     del trainer
     gc.collect()
     assert gone() is None and frame.attention
+
+
+def test_a_frame_says_of_which_step_the_writing_is():
+    task = TASKS["copy"](length=3)
+    trainer = Trainer(ModelConfig.for_task(task, d_model=8, n_heads=1), task, TrainConfig())
+    probe = task.probe("decoder")
+    first = take_frame(trainer, probe, level=Level.GENERATION)
+    assert (first.step, first.written_at) == (0, 0)
+    trainer.step()
+    second = take_frame(trainer, probe, first, level=Level.VALIDATION)
+    assert second.free_running == first.free_running
+    assert (second.step, second.measured_at, second.written_at) == (1, 1, 0)

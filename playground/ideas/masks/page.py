@@ -429,8 +429,8 @@ def after(views: dict[str, View]) -> None:
 
 
 def measured(frame: Frame) -> bool:
-    """Whether the model has written by itself at this step."""
-    return frame.free_running is not None
+    """Whether the model has written by itself at this very step."""
+    return frame.free_running is not None and frame.written_at == frame.step
 
 
 def about_no_mask(forced: float, free: float) -> str:
