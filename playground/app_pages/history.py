@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from playground.export.files import cell
 from playground.figures import Band, attention_maps, attention_side_by_side, comparison_chart
 from playground.history.database import MAX_ENTRIES, Entry, HistoryUnavailable
 from playground.history.names import tell_apart
@@ -80,7 +81,7 @@ def row(entry: Entry) -> dict[str, Any]:
     result = entry.result
     return {
         "when": datetime.fromtimestamp(entry.created, zone()).replace(tzinfo=None),
-        "what changed": entry.label,
+        "what changed": cell(entry.label),
         "compared": entry.spec.get("label", ""),
         "task": entry.spec["task"]["task"],
         "steps": result.steps,

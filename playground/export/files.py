@@ -43,6 +43,11 @@ def metrics_csv(view: View) -> str:
     return training.join(validation, how="outer").to_csv(lineterminator="\n")
 
 
+def cell(text: str) -> str:
+    """A text that no spreadsheet takes for a formula: what looks like one begins with a quote."""
+    return f"'{text}" if text.lstrip().startswith(("=", "+", "-", "@")) else text
+
+
 # --- configuration --------------------------------------------------------------------------
 
 

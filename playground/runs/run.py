@@ -129,7 +129,8 @@ class Run:
 
         The future raises ValueError where there is nothing to save.
         """
-        return self.ask(lambda trainer: save(trainer, self.record, self.started))
+        began = replace(self.started, probe=self._spec.probe)  # typed at any time
+        return self.ask(lambda trainer: save(trainer, self.record, began))
 
     def forget(self) -> None:
         """Give up the model of a run that has ended: its curve and its last picture stay."""

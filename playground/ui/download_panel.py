@@ -7,6 +7,7 @@ called when its button is pressed.
 import mimetypes
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import streamlit as st
 
@@ -115,8 +116,13 @@ def offer(
 
 
 def began(controller: Controller) -> Spec:
-    """The run's spec before its knobs were turned; without a run, what the knobs say."""
-    return controller.run.started if controller.run is not None else controller.spec
+    """The run's spec before its knobs were turned, with the example that is shown now.
+
+    Without a run, what the knobs say.
+    """
+    if controller.run is None:
+        return controller.spec
+    return replace(controller.run.started, probe=controller.spec.probe)
 
 
 def config(controller: Controller) -> str:

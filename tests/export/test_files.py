@@ -10,7 +10,13 @@ import pytest
 from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
 from core.train import Change, Step, Trainer
-from playground.export.files import MAX_CONFIG_BYTES, config_from_json, config_json, metrics_csv
+from playground.export.files import (
+    MAX_CONFIG_BYTES,
+    cell,
+    config_from_json,
+    config_json,
+    metrics_csv,
+)
 from playground.runs.snapshot import take_frame
 from playground.runs.spec import Spec
 from playground.runs.view import Record, Status
@@ -115,6 +121,12 @@ def test_a_text_of_ones_own_travels_by_its_hash():
         config_from_json(text)
     with pytest.raises(ValueError, match="task: this text is not the one that was learnt"):
         config_from_json(text, OWN_TEXT + "!")
+
+
+@pytest.mark.parametrize("text", ["=HYPERLINK(1)", "+1", "-1", "@x", " =1", "\t=1"])
+def test_a_name_is_no_formula_in_a_spreadsheet(text):
+    assert cell(text) == "'" + text
+    assert cell(f"run {text}") == f"run {text}"
 
 
 def edited(section: str | None = None, **values) -> str:

@@ -201,6 +201,14 @@ def test_the_configuration_is_that_of_the_beginning_with_the_changes(controller)
     assert values["changes"] == [{"step": 3, "field": "lr", "value": 0.01}]
 
 
+def test_an_example_that_was_typed_after_the_start_is_in_every_file(controller):
+    stepped(controller, spec_for(), 2)
+    controller.follow(replace(spec_for(), probe="123"))
+    wait(lambda: not controller.view.live)
+    assert json.loads(download_panel.config(controller))["probe"] == "123"
+    assert saved_run.load(download_panel.checkpoint(controller)).spec.probe == "123"
+
+
 def test_the_python_file_makes_the_losses_of_the_run_on_the_page(controller, tmp_path):
     stepped(controller, spec_for(steps=6), 3)
     controller.follow(spec_for(steps=6, lr=0.01))

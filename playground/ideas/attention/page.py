@@ -150,7 +150,7 @@ def choose_word(key: str, title: str, default: int, help: str, words: Sequence[s
         return f"{i} {literal(words[i - 1])}" if 1 <= i <= len(words) else str(i)
 
     def number(text: str) -> int:
-        return int(text.split()[0])
+        return int(text.partition(" ")[0])
 
     most = measure.MOST_WORDS
     knob = Knob(key, title, tuple(POSITIONS), default, help, show, most=most, parse=number)
