@@ -59,12 +59,13 @@ def choose_device(name: str | None = None) -> Device:
     if requested is None:
         found = [kind for kind in ("cuda", "mps") if _present(kind)]
         return _describe(found[0] if found else "cpu", "the best device this machine has")
+    said = f"{OVERRIDE if name is None else 'device'}={requested!r}"
     try:
         kind = torch.device(requested).type
     except RuntimeError as error:
-        raise ValueError(f"device={requested!r}: choose cpu, cuda or mps") from error
+        raise ValueError(f"{said}: choose cpu, cuda or mps") from error
     if not _present(kind):
-        raise ValueError(f"device={requested!r}: this machine has none; choose cpu")
+        raise ValueError(f"{said}: this machine has none; choose cpu")
     return _describe(requested, f"chosen by {OVERRIDE}" if name is None else "chosen by the caller")
 
 

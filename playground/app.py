@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib import import_module
 from importlib.resources import files
 from urllib.parse import urlsplit
@@ -100,6 +100,22 @@ def keep_large_blocks() -> None:
         mallopt(M_TRIM_THRESHOLD, 256 * 1024 * 1024)
 
 
+def allow_many_files() -> None:
+    """Raise the limit on open files as far as it goes: each visitor's session holds a few."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for enough in (65_536, 10_240):  # macOS names no hard limit, and allows the second at most
+        wanted = enough if hard == resource.RLIM_INFINITY else min(enough, hard)
+        if soft == resource.RLIM_INFINITY or soft >= wanted:
+            return
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            return
+
+
 def warm_up() -> None:
     """One step of a tiny model: PyTorch loads now what else the first Play would wait for."""
     from core.config import ModelConfig
@@ -122,14 +138,22 @@ def make_ready() -> None:
 
 @asynccontextmanager
 async def lifespan(_: st.App) -> AsyncIterator[None]:
+    allow_many_files()
     keep_large_blocks()
     import torch
 
-    from playground.history.recorder import RECORDER
-    from playground.runs.pool import RUNS
+    try:
+        from playground.history.recorder import RECORDER, chosen_mode
+        from playground.runs.limits import setting
+        from playground.runs.pool import RUNS
 
-    # Fixed for the process: one thread and two differ in the last digits.
-    torch.set_num_threads(int(os.environ.get("PLAYGROUND_THREADS", "1")))
+        RUNS.check_settings()
+        chosen_mode()
+        # Fixed for the process: one thread and two differ in the last digits.
+        torch.set_num_threads(setting("THREADS", 1))
+    except ValueError as error:  # a setting in the environment
+        print(error, file=sys.stderr)
+        os._exit(2)
     # A page's short run gets its turn sooner beside the threads that train.
     sys.setswitchinterval(0.0005)
     readying = threading.Thread(target=make_ready, name="make ready")

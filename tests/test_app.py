@@ -1,5 +1,8 @@
 """The server: what is set once for the process. Its route is tested with the component it feeds."""
 
+import os
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -30,6 +33,44 @@ def test_warming_up_and_keeping_memory_change_no_number():
 
 def test_warming_up_leaves_the_global_random_state_alone(global_random_state_untouched):
     warm_up()
+
+
+def test_the_limit_on_open_files_is_raised_as_far_as_it_goes():
+    """In a process of its own: this one keeps its limit."""
+    resource = pytest.importorskip("resource", reason="Windows has no such limit")
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    code = (
+        "import resource; from playground.app import allow_many_files\n"
+        f"resource.setrlimit(resource.RLIMIT_NOFILE, (256, {hard}))\n"
+        "for _ in 'ab': allow_many_files()\n"
+        "print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) >= (10_240 if hard == resource.RLIM_INFINITY else min(hard, 65_536))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PLAYGROUND_THREADS", "two"),
+        ("PLAYGROUND_WORKERS", "-1"),
+        ("PLAYGROUND_MAX_RUNS", "0"),
+        ("PLAYGROUND_DEVICE", "tpu"),
+        ("PLAYGROUND_HISTORY", "shared"),
+    ],
+)
+def test_a_setting_that_cannot_be_ends_the_start_in_one_line(name, value):
+    code = (
+        "import asyncio; from playground.app import app, lifespan\n"
+        "async def start():\n"
+        "    async with lifespan(app): print('started')\n"
+        "asyncio.run(start())"
+    )
+    env = os.environ | {name: value}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+    assert done.returncode == 2 and "started" not in done.stdout
+    (said,) = (line for line in done.stderr.splitlines() if repr(value) in line)
+    assert name in said and "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(

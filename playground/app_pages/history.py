@@ -14,7 +14,7 @@ from playground.export.files import cell
 from playground.figures import Band, attention_maps, attention_side_by_side, comparison_chart
 from playground.history.database import MAX_ENTRIES, Entry, HistoryUnavailable
 from playground.history.names import tell_apart
-from playground.history.recorder import RECORDER, WORTH_KEEPING
+from playground.history.recorder import RECORDER, SETTING, WORTH_KEEPING
 from playground.runs.controller import Ghost
 from playground.runs.snapshot import Frame
 from playground.runs.spec import Spec, counted
@@ -26,8 +26,8 @@ from playground.ui.literal import literal
 from playground.ui.page_head import head, tall
 from playground.ui.page_list import INSTRUMENTS
 from playground.ui.run_panels import IN_WORDS, log_switch, references
-from playground.ui.session import HISTORY, for_visitor, history_owner, how_long
 from playground.ui.session import controller as my_controller
+from playground.ui.session import for_visitor, history_owner, how_long
 
 MOST_NAMED = 5  # entries that cannot be read
 MOST_SHOWN = 6  # curves and maps beside each other
@@ -337,7 +337,7 @@ def page() -> None:
 controller, owner = my_controller(), history_owner()
 head().header("History", anchor=False)
 if owner is None:
-    st.info(f"The history is switched off on this server ({HISTORY}=off).")
+    st.info(f"The history is switched off on this server ({SETTING}=off).")
     st.stop()
 st.markdown(
     f"Your runs of at least {WORTH_KEEPING} steps, the newest {MAX_ENTRIES} of them, from all "

@@ -4,6 +4,7 @@ A run that ends is kept whether or not a page looks at it; one that is replaced,
 leaves, is kept as far as it got. A separate thread writes the file: no page and no run waits.
 """
 
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -20,8 +21,22 @@ from playground.runs.run import Run
 from playground.runs.spec import Spec
 from playground.runs.view import Status, View
 
+SETTING = "PLAYGROUND_HISTORY"
+MODES = ("single", "visitor", "off")
 WORTH_KEEPING = 20  # steps
 MAX_TABS = 10_000  # whose owner is known
+
+
+def chosen_mode() -> str | None:
+    """Whose history the environment asks for: one for all, one for each visitor, or none at all.
+
+    Raises:
+        ValueError: PLAYGROUND_HISTORY is none of `MODES`.
+    """
+    mode = os.environ.get(SETTING) or None
+    if mode not in (None, *MODES):
+        raise ValueError(f"{SETTING}={mode!r}: choose one of {', '.join(MODES)}")
+    return mode
 
 
 @dataclass

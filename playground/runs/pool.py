@@ -86,6 +86,14 @@ class Runs:
             self._device = choose_device()
         return self._device
 
+    def check_settings(self) -> None:
+        """Read what the environment says of workers and device, before anybody waits for them.
+
+        Raises:
+            ValueError: PLAYGROUND_WORKERS or PLAYGROUND_DEVICE is none that there can be.
+        """
+        _ = self.device, self.workers
+
     def start(
         self,
         owner: str,

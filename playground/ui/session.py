@@ -4,7 +4,6 @@ The history lasts longer: it belongs to the machine's user where the app runs fo
 to the visitor's browser where it serves several.
 """
 
-import os
 from contextlib import suppress
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -14,7 +13,7 @@ import streamlit as st
 from playground.experiments.comparison import Comparison
 from playground.experiments.variants import Setup
 from playground.history.database import EVERYONE
-from playground.history.recorder import RECORDER
+from playground.history.recorder import RECORDER, chosen_mode
 from playground.live.channel import Channel, close_all_of
 from playground.runs.controller import Controller
 from playground.runs.pool import RUNS
@@ -71,8 +70,6 @@ def start_runs(compared: Comparison, setup: Setup, seeds: int = 1) -> None:
 
 # --- whose history ----------------------------------------------------------------------------
 
-HISTORY = "PLAYGROUND_HISTORY"
-MODES = ("single", "visitor", "off")
 LOCAL_NAMES = {"localhost", "127.0.0.1", "::1"}
 PROXIES = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via")
 
@@ -86,10 +83,7 @@ def history_mode() -> str:
     Raises:
         ValueError: PLAYGROUND_HISTORY is none of these.
     """
-    mode = os.environ.get(HISTORY) or ("single" if is_local() else "visitor")
-    if mode not in MODES:
-        raise ValueError(f"{HISTORY}={mode!r}: choose one of {', '.join(MODES)}")
-    return mode
+    return chosen_mode() or ("single" if is_local() else "visitor")
 
 
 def is_local() -> bool:
