@@ -46,7 +46,7 @@ def test_a_comparison_link_gives_the_same_comparison_to_somebody_else(visit):
     tab.page.get_by_text("All masks").click()
     tab.see("mask=none", "mask=window")
     mine = compare(tab, steps=50)
-    tab.see("mask=none:")
+    tab.page.wait_for_selector("[data-verdict]:not([data-verdict=early])")
 
     other = visit(steps=50, **SMALL)
     other.page.goto(tab.page.url)
