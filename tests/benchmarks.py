@@ -370,7 +370,7 @@ def watched_page() -> None:
     from playground.ui import run_panels
 
     controller = st.session_state.controller
-    run_panels.draw(controller, controller.view)
+    run_panels.draw(controller)
 
 
 def benchmark_watch(repeats: int) -> Iterator[Row]:
