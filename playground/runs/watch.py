@@ -14,7 +14,7 @@ from playground.runs.snapshot import Level
 
 FRAMES = 40  # regular frames of a whole run
 VALIDATIONS = 5, 40  # evaluations of a whole run: at least, at most
-VALIDATION_SHARE = 0.03  # of the run's time, unless that would be too few
+VALIDATION_SHARE = 0.02  # of the run's time, unless that would be too few
 SOON = 8  # steps after a change at which the validation set is evaluated once more
 LIVE_INTERVAL = 0.2  # seconds between two live pictures, at least
 WATCHED = 2.0  # seconds for which a look at the run lets it take live pictures
@@ -79,7 +79,7 @@ class Watch:
     """
 
     def __init__(self) -> None:
-        self._live = Budget(0.03, cost=0.003, credit=0.05)
+        self._live = Budget(0.02, cost=0.003, credit=0.05)
         self._writing = Budget(0.0125, cost=0.05)
         self._trained = 0.0
         self._seen = self._taken = -math.inf  # when a page looked, and when a picture was taken
