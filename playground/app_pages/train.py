@@ -74,6 +74,8 @@ try:
     controller.follow(spec)
 except ValueError as error:
     st.error(literal(error))
+    if controller.spec is None:
+        st.stop()  # the page was opened so: there is nothing earlier to go on with
 run_panels.watch(controller)
 view = controller.view
 if view is not None:

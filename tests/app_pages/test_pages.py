@@ -45,6 +45,15 @@ def test_every_page_opens_and_the_playground_steps_for_every_task_and_architectu
         assert not fine(test.switch_page(PAGES[page].file).run()).error
 
 
+def test_a_link_to_a_model_that_is_too_large_is_refused_in_words_and_the_knobs_stay():
+    size = {"d_model": "256", "n_layers": "12", "d_ff": "1024", "architecture": "encoder-decoder"}
+    test = opened(**size)
+    assert "the limit here is" in texts(test.error)
+    assert test.session_state.choice.spec.model.n_layers == 12
+    turn(test, "n_layers")
+    assert not test.error and steps(test) == 0
+
+
 def test_every_page_can_be_looked_at_again():
     test = opened(**SMALL)
     for page in OTHERS:

@@ -44,7 +44,7 @@ WIDEST = {
     "tie_embeddings": "on",
     "init": "torch",
     "d_ff": 1024,
-    "d_model": 256,
+    "d_model": 128,
     "n_heads": 16,
     "n_layers": 12,
     "steps": 50,
