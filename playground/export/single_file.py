@@ -113,7 +113,7 @@ def _literal(value: Any) -> str:
     """A value as code; what a visitor typed stays a string, whatever is in it."""
     if not isinstance(value, str):
         return repr(value)
-    if "\n" not in value:
+    if "\n" not in value or not re.sub(r"[\n\t]", "", value).isprintable():
         return json.dumps(value, ensure_ascii=False)
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return f'"""\\\n{escaped}"""'

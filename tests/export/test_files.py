@@ -6,6 +6,8 @@ import json
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
@@ -214,3 +216,22 @@ def test_what_is_missing_takes_its_default():
     del text["training"]["lr"], text["label"], text["changes"]
     spec, changes = config_from_json(json.dumps(text))
     assert spec.training.lr == TrainConfig().lr and changes == ()
+
+
+WRONG = st.sampled_from(
+    [None, True, -1, 0, 10**30, 0.5, 1e300, float("nan"), float("inf"), "", "x" * 999, [], {}, [[]]]
+)
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_a_configuration_with_any_value_replaced_is_read_or_refused_in_words(data):
+    values = json.loads(config_json(spec_of(), CHANGES))
+    part = data.draw(st.sampled_from([values, *(v for v in values.values() if type(v) is dict)]))
+    part[data.draw(st.sampled_from(sorted(part)))] = data.draw(WRONG)
+    try:
+        spec, changes = config_from_json(json.dumps(values))
+    except ValueError as error:
+        assert len(str(error)) < 1000
+    else:
+        assert config_from_json(config_json(spec, changes)) == (spec, changes)

@@ -13,6 +13,8 @@ from itertools import islice
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from core.config import ModelConfig, TrainConfig
 from core.device import choose_device
@@ -20,7 +22,7 @@ from core.tasks import TASKS
 from core.tasks.text import SOURCES
 from core.train import Change, Trainer
 from helpers import spec_for
-from playground.export.single_file import TEMPLATE, script
+from playground.export.single_file import TEMPLATE, _literal, script
 from playground.runs.spec import Spec
 
 OWN_TEXT = (
@@ -315,3 +317,8 @@ def test_the_knobs_that_are_not_at_their_defaults_are_named():
     for line in ("    residual = off\n", "    position = rotary\n", "    clip = "):
         assert line in text
     assert "at its default" in default_file()
+
+
+@given(st.text() | st.text('\n\r\0\\"#{}a ') | st.integers() | st.booleans() | st.none())
+def test_a_value_as_code_is_that_value_and_nothing_else(value):
+    assert ast.literal_eval(_literal(value)) == value

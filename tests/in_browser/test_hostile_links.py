@@ -59,3 +59,16 @@ def test_no_page_fetches_or_links_what_its_address_says(chromium, server, pages)
         tab.errors = [error for error in tab.errors if "404" not in error]
         tab.close()
         tab.check()
+
+
+def test_back_to_a_link_that_the_widgets_cannot_read_is_harmless(visit):
+    tab = visit(seed="inf", colour="red", lr=["0.01", "0.1"])
+    tab.see("seed=inf", "colour is not a knob", "lr is given 2 times")
+    assert not tab.link()
+    for _ in range(tab.page.evaluate("history.length") - 2):  # the first is the empty page
+        tab.page.go_back()
+        tab.page.wait_for_timeout(500)
+    tab.until(lambda: "inf" not in tab.page.url, "the address keeps what cannot be read")
+    assert not tab.page.locator("[data-testid=stException]").count()
+    tab.press("dismiss_notes")
+    tab.until(lambda: not tab.key("link_warning").count(), "it cannot be dismissed")
