@@ -43,6 +43,7 @@ def snapshot(trainer: Trainer) -> Snapshot:
         "task": trainer.task.to_dict(),
         "vocabulary": list(trainer.task.vocabulary),
         "step": trainer.step_count,
+        "skipped": trainer.skipped,
         "changes": [list(change) for change in trainer.changes],
         "scaler": trainer.scaler.state_dict(),
         "threads": torch.get_num_threads(),
@@ -68,6 +69,7 @@ def restore(saved: Snapshot, device: Device | None = None, text: str | None = No
         trainer = Trainer(config, task, TrainConfig.from_dict(run["training"]), device)
         _load(trainer, saved.tensors)
         trainer.step_count = run["step"]
+        trainer.skipped = run.get("skipped", 0)  # older files do not say
         trainer.changes = [Change(*change) for change in run["changes"]]
         trainer.scaler.load_state_dict(run["scaler"])
     except (KeyError, TypeError, AttributeError, RuntimeError) as error:

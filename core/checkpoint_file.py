@@ -106,6 +106,9 @@ def check_run(run: Any) -> None:
     most = KNOBS["steps"].metadata["high"]
     if not 0 <= run["step"] <= most:
         raise ValueError(f"step={quoted(run['step'])}: must be from 0 to {most}")
+    _check_kind("skipped", skipped := run.get("skipped", 0), int)  # older files do not say
+    if not 0 <= skipped <= run["step"]:
+        raise ValueError(f"skipped={quoted(skipped)}: must be from 0 to step={run['step']}")
     for config, part in ((ModelConfig, "model"), (TrainConfig, "training")):
         config.from_dict(run[part])
     check_changes(run["changes"], run["step"])

@@ -166,7 +166,7 @@ class TrainConfig(Knobs):
     lr: float = knob(1e-3, hot=True, low=0.0, high=1e30, help="Peak learning rate.")
     optimizer: str = knob("adamw", choices=OPTIMIZERS, help="How a gradient becomes a step.")
     weight_decay: float = knob(
-        0.01, hot=True, low=0.0, high=1e6, help="Pull of the weights towards zero."
+        0.01, hot=True, low=0.0, high=1e6, help="Pull of the matrices towards zero."
     )
     schedule: str = knob(
         "constant", hot=True, choices=SCHEDULES, help="How the learning rate moves over the steps."

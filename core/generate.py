@@ -12,6 +12,7 @@ from core.tokens import PAD
 
 Choose = Callable[[Tensor], Tensor]
 
+ROUNDING = 1e-6  # .5 + .3 is 0.79999995 in float32, and reaches .8
 GREEDY_BELOW = 1e-6  # divided by a smaller temperature, logits could overflow
 
 
@@ -52,12 +53,12 @@ def sampler(
 
     def choose(logits: Float[Tensor, "batch vocab"]) -> Int[Tensor, " batch"]:
         ordered, tokens = (logits.float() / temperature).sort(dim=-1, descending=True)
-        probabilities = ordered.softmax(-1)
+        probabilities = ordered.softmax(-1)  # [batch, vocab]
         if top_k is not None:
             probabilities[:, top_k:] = 0
         if top_p is not None:
             before = probabilities.cumsum(-1) - probabilities
-            probabilities[:, 1:].masked_fill_(before[:, 1:] >= top_p, 0)
+            probabilities[:, 1:].masked_fill_(before[:, 1:] > top_p - ROUNDING, 0)
         rank = torch.multinomial(probabilities.cpu(), 1, generator=generator).to(tokens.device)
         return tokens.gather(-1, rank)[:, 0]
 

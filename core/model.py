@@ -146,3 +146,16 @@ def build_model(config: ModelConfig, seed: int = 0) -> Transformer:
         model = ARCHITECTURES[config.architecture](config)
     initialise(model, config, seed)
     return model
+
+
+def adopt(model: Transformer, old: Transformer) -> Transformer:
+    """Let a model take over another one's parameters and buffers: the very same tensors.
+
+    A hot change builds a new model from the new config and lets it adopt what the old one has
+    learnt. Tied parameters stay tied, and the optimiser goes on with the objects it knows.
+    """
+    for name, module in model.named_modules():
+        source = old.get_submodule(name)
+        module._parameters.update(source._parameters)
+        module._buffers.update(source._buffers)
+    return model

@@ -5,11 +5,12 @@ gradients are still wild, then half a cosine (paper, section 5.3, has another de
 """
 
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from core.config import TrainConfig
 from core.tokens import IGNORED
@@ -58,20 +59,43 @@ def learning_rate(i: int, config: TrainConfig) -> float:
     return config.lr * SCHEDULES[config.schedule](progress)
 
 
-def adamw(parameters: list[Tensor], config: TrainConfig) -> torch.optim.Optimizer:
+def parameter_groups(model: nn.Module, config: TrainConfig) -> list[dict[str, Any]]:
+    """The matrices, which weight decay pulls towards zero, and all the rest, which it spares.
+
+    Small matrices make a smooth function. A gain near zero would only switch its layer off, and an
+    embedding would shrink whenever its token does not come up (as in
+    minGPT).
+    """
+    named = list(model.named_parameters())
+    is_matrix = [p.ndim == 2 and not name.startswith("embed.") for name, p in named]
+    matrices = [p for (_, p), yes in zip(named, is_matrix, strict=True) if yes]
+    others = [p for (_, p), yes in zip(named, is_matrix, strict=True) if not yes]
+    return [
+        {"params": matrices, "weight_decay": config.weight_decay},
+        {"params": others, "weight_decay": 0.0},
+    ]
+
+
+def set_rates(optimizer: torch.optim.Optimizer, lr: float, weight_decay: float) -> None:
+    """What the next update uses."""
+    matrices, others = optimizer.param_groups
+    matrices["lr"] = others["lr"] = lr
+    matrices["weight_decay"] = weight_decay
+
+
+def adamw(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
     """Adam with decoupled weight decay (Loshchilov and Hutter 2019, algorithm 2).
 
     Each parameter's step is divided by the usual size of its own gradient, so embeddings, norms
     and matrices learn at one rate although their gradients differ by orders of magnitude.
     """
-    return torch.optim.AdamW(parameters, lr=config.lr, weight_decay=config.weight_decay, fused=True)
+    return torch.optim.AdamW(parameter_groups(model, config), lr=config.lr, fused=True)
 
 
-def sgd(parameters: list[Tensor], config: TrainConfig) -> torch.optim.Optimizer:
+def sgd(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
     """Gradient descent with a momentum of 0.9: every parameter at the rate of its gradient."""
-    return torch.optim.SGD(
-        parameters, lr=config.lr, weight_decay=config.weight_decay, momentum=0.9, fused=True
-    )
+    groups = parameter_groups(model, config)
+    return torch.optim.SGD(groups, lr=config.lr, momentum=0.9, fused=True)
 
 
 # The switch `optimizer`.

@@ -10,13 +10,18 @@ from typing import Any, NamedTuple
 class Step:
     """What one optimiser step did. Norms are before clipping and without the loss scale."""
 
-    step: int  # updates done so far, this one included
+    step: int  # steps done so far, this one included
     loss: float  # nats per scored token
     lr: float
     grad_norm: float
     layer_norms: dict[str, float]  # gradient norm per layer, from input to output
     tokens: int
     seconds: float
+
+    @property
+    def skipped(self) -> bool:
+        """Whether its update was not made: in fp16 a gradient may overflow."""
+        return not math.isfinite(self.grad_norm)
 
 
 class Evaluation(NamedTuple):

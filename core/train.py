@@ -18,10 +18,10 @@ from jaxtyping import Int
 from torch import Tensor
 
 from core.config import ModelConfig, TrainConfig
-from core.device import DTYPES, Device, choose_device
+from core.device import DTYPES, Device, choose_device, flush_denormals
 from core.knobs import turned
-from core.model import Transformer, build_model
-from core.optimize import OPTIMIZERS, cross_entropy, learning_rate
+from core.model import adopt, build_model
+from core.optimize import OPTIMIZERS, cross_entropy, learning_rate, set_rates
 from core.report import Change, Diverged, Evaluation, Step, layer_of, norms_by_layer
 from core.tasks import Batch, Task
 from core.tokens import IGNORED
@@ -55,9 +55,10 @@ class Trainer:
 
         self.model = build_model(model_config, self.config.seed).to(self.device.name)
         self.parameters = list(self.model.parameters())
-        self.optimizer = OPTIMIZERS[self.config.optimizer](self.parameters, self.config)
+        self.optimizer = OPTIMIZERS[self.config.optimizer](self.model, self.config)
         self.batches = torch.Generator().manual_seed(self.config.seed)
         self.step_count = 0
+        self.skipped = 0  # steps so far whose update was not made
         self.changes: list[Change] = []
         self.diverged: Diverged | None = None
 
@@ -75,7 +76,8 @@ class Trainer:
     def step(self) -> Step:
         """Do one optimiser step.
 
-        A step whose gradients overflow in fp16 counts, although its update is skipped.
+        A step whose gradients overflow in fp16 counts, although its update is skipped; the
+        schedule goes on with the next update that is made.
 
         Raises:
             Diverged: the loss or a gradient is not finite; the update is not made.
@@ -83,6 +85,7 @@ class Trainer:
         if self.diverged:
             raise self.diverged
         start = time.perf_counter()
+        flush_denormals()
 
         # The batch.
         architecture = self.model_config.architecture
@@ -103,16 +106,17 @@ class Trainer:
         grads = [parameter.grad for parameter in self.parameters]
         loss_value, *norms = torch.stack([loss.detach(), *torch._foreach_norm(grads)]).tolist()
         grad_norm = math.hypot(*norms)
-        lr = learning_rate(self.step_count, self.config)
+        lr = learning_rate(self.step_count - self.skipped, self.config)
         if self._finite_or_raise(loss_value, grad_norm, lr):
             # Update: move each parameter a little against its gradient.
             # One wild batch must not throw the weights away (Pascanu et al. 2013, algorithm 1).
             if self.config.clip is not None and grad_norm > self.config.clip:
                 torch._foreach_mul_(grads, self.config.clip / grad_norm)
-            for group in self.optimizer.param_groups:
-                group["lr"], group["weight_decay"] = lr, self.config.weight_decay
+            set_rates(self.optimizer, lr, self.config.weight_decay)
             self.scaler.step(self.optimizer)
             self.scaler.update()
+        else:
+            self.skipped += 1
 
         self.step_count += 1
         return Step(
@@ -184,16 +188,3 @@ class Trainer:
             self.model_config = model_config
             self.model = adopt(build_model(model_config, self.config.seed), self.model)
         self.changes += [Change(self.step_count, name, value) for name, value in values.items()]
-
-
-def adopt(model: Transformer, old: Transformer) -> Transformer:
-    """Let a model take over another one's parameters and buffers: the very same tensors.
-
-    A hot change builds a new model from the new config and lets it adopt what the old one has
-    learnt. Tied parameters stay tied, and the optimiser goes on with the objects it knows.
-    """
-    for name, module in model.named_modules():
-        source = old.get_submodule(name)
-        module._parameters.update(source._parameters)
-        module._buffers.update(source._buffers)
-    return model

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core import checkpoint
+from core import checkpoint, optimize
 from core.train import Trainer
 from helpers import opened
 from playground.experiments.scenarios import load, plain
@@ -48,8 +48,19 @@ def text_of(name: str) -> str | None:
 # --- files ------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def decay_of_everything(monkeypatch):
+    """Weight decay spared nothing then."""
+
+    def groups(model, config):
+        everything = {"params": list(model.parameters()), "weight_decay": config.weight_decay}
+        return [everything, {"params": []}]
+
+    monkeypatch.setattr(optimize, "parameter_groups", groups)
+
+
 @pytest.mark.parametrize("name", EXPECTED["checkpoints"])
-def test_a_checkpoint_goes_on_as_it_did(name):
+def test_a_checkpoint_goes_on_as_it_did(name, decay_of_everything):
     was = EXPECTED["checkpoints"][name]
     saved = saved_run.load((DATA / name).read_bytes(), text=text_of(name))
     assert (held(saved.spec), held(saved.began)) == (was["spec"], was["began"])
@@ -62,7 +73,7 @@ def test_a_checkpoint_goes_on_as_it_did(name):
 
 
 @pytest.mark.parametrize("name", [name for name in EXPECTED["checkpoints"] if "cli" in name])
-def test_the_core_reads_a_checkpoint_of_the_command_line_without_the_app(name):
+def test_the_core_reads_a_checkpoint_of_the_command_line_without_the_app(name, decay_of_everything):
     trainer = checkpoint.load(DATA / name)
     was = EXPECTED["checkpoints"][name]
     assert trainer.step().loss == pytest.approx(was["next"][0], rel=CLOSE)
@@ -81,7 +92,7 @@ def test_an_exported_configuration_is_read_and_written_as_it_was(name):
     assert json.loads(config_json(spec, changes)) == json.loads(written)
 
 
-def test_the_exported_numbers_are_those_of_the_same_run_today():
+def test_the_exported_numbers_are_those_of_the_same_run_today(decay_of_everything):
     spec, changes = config_from_json((DATA / "config.json").read_text())
     table = pd.read_csv(DATA / "metrics.csv")
     table = table.rename(columns={"grad_norm.head": "grad_norm.unembed"})

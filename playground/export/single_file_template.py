@@ -73,6 +73,7 @@ PAD = 0  # the token that fills up short rows: never scored
 IGNORED = -100  # a target that is not scored
 
 torch.set_num_threads(THREADS)
+torch.set_flush_denormal(True)  # numbers below 1e-38 would take ten times as long
 
 
 # --- attention: softmax(q kᵀ · scale + bias) v ----------------------------------------------
@@ -638,12 +639,21 @@ model = Transformer()
 initialise(model)
 model.to(DEVICE)
 parameters = list(model.parameters())
+# Only matrices decay: not the embeddings, nor what is added or multiplied number by number.
+embeddings = set(model.embed.parameters())
+matrices = [p for p in parameters if p.ndim == 2 and p not in embeddings]
+others = [p for p in parameters if p.ndim != 2 or p in embeddings]
+groups = [
+    {"params": matrices, "weight_decay": WEIGHT_DECAY},
+    {"params": others, "weight_decay": 0.0},
+]
 if OPTIMIZER == "adamw":
-    optimizer = torch.optim.AdamW(parameters, lr=LR, weight_decay=WEIGHT_DECAY, fused=True)
+    optimizer = torch.optim.AdamW(groups, lr=LR, fused=True)
 else:
-    optimizer = torch.optim.SGD(parameters, LR, momentum=0.9, weight_decay=WEIGHT_DECAY, fused=True)
+    optimizer = torch.optim.SGD(groups, lr=LR, momentum=0.9, fused=True)
 if PRECISION == "fp16":
     scaler = torch.amp.GradScaler(DEVICE)  # small gradients would vanish in 16 bits
+    skipped = 0  # steps whose update was not made
 batches = torch.Generator().manual_seed(SEED)
 
 for step in range(STEPS):
@@ -665,6 +675,7 @@ for step in range(STEPS):
     if not math.isfinite(loss.item() + grad_norm):
         if PRECISION == "fp16" and math.isfinite(loss.item()) and scaler.get_scale() >= 1:
             scaler.update(scaler.get_scale() / 2)  # too large for 16 bits: a smaller scale
+            skipped += 1
             print(f"step {step + 1} loss {loss.item()!r}")
             continue  # and no update
         raise SystemExit(f"diverged at step {step + 1}: the loss or a gradient is not finite")
@@ -672,7 +683,8 @@ for step in range(STEPS):
         for p in parameters:
             p.grad *= CLIP / grad_norm
     if WARMUP or SCHEDULE == "cosine" or TURNED & {"LR", "WARMUP", "SCHEDULE"}:
-        optimizer.param_groups[0]["lr"] = learning_rate(step)
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(step - skipped if PRECISION == "fp16" else step)
     if "WEIGHT_DECAY" in TURNED:
         optimizer.param_groups[0]["weight_decay"] = WEIGHT_DECAY
     if PRECISION == "fp16":

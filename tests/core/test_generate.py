@@ -201,3 +201,18 @@ def test_an_encoder_decoder_learns_to_copy_without_a_teacher():
     free = free_running_accuracy(trainer.model, task.validation("encoder-decoder"))
     assert validation.accuracy > 0.97
     assert free > validation.accuracy - 0.03
+
+
+@pytest.mark.parametrize(
+    ("shares", "top_p", "kept"),
+    [
+        ((0.5, 0.3, 0.1, 0.1), 0.8, 2),  # .5 + .3 is 0.79999995 in float32
+        ((0.4, 0.3, 0.2, 0.1), 0.9, 3),
+        ((0.25, 0.25, 0.25, 0.25), 0.5, 2),
+        ((0.5, 0.3, 0.1, 0.1), 0.81, 3),
+    ],
+)
+def test_top_p_takes_the_tokens_that_just_reach_it(shares, top_p, kept):
+    logits = torch.tensor([shares]).log().expand(2000, 4)
+    choose = sampler(top_p=top_p, generator=torch.Generator().manual_seed(0))
+    assert choose(logits).unique().tolist() == list(range(kept))

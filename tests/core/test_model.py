@@ -25,9 +25,8 @@ from core.config import (
     SCALES,
     ModelConfig,
 )
-from core.model import build_model
+from core.model import adopt, build_model
 from core.trace import NO_TRACE, Recorder
-from core.train import adopt
 
 CROSSED = OrderedDict(
     architecture=ARCHITECTURES,
