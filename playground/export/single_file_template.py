@@ -675,7 +675,8 @@ for step in range(STEPS):
     if not math.isfinite(loss.item() + grad_norm):
         if PRECISION == "fp16" and math.isfinite(loss.item()) and scaler.get_scale() >= 1:
             scaler.update(scaler.get_scale() / 2)  # too large for 16 bits: a smaller scale
-            skipped += 1
+            if WARMUP or SCHEDULE == "cosine" or TURNED & {"LR", "WARMUP", "SCHEDULE"}:
+                skipped += 1
             print(f"step {step + 1} loss {loss.item()!r}")
             continue  # and no update
         raise SystemExit(f"diverged at step {step + 1}: the loss or a gradient is not finite")
