@@ -5,6 +5,7 @@ is one, under its own name.
 """
 
 import argparse
+import io
 import sys
 from collections import deque
 from collections.abc import Callable
@@ -14,10 +15,10 @@ from typing import Any
 
 from core import checkpoint
 from core.config import ModelConfig, TrainConfig
-from core.device import choose_device
+from core.device import choose_device, memory
 from core.knobs import as_text, from_text, kinds_of
 from core.tasks import TASKS, Task
-from core.train import Diverged, Step, Trainer
+from core.train import Step, Trainer
 
 FROM_TASK = ("vocab_size", "max_len")
 LAST = 20  # steps in the mean of the final loss
@@ -26,12 +27,14 @@ PROGRAM = "python -m core"
 
 def main(arguments: list[str] | None = None) -> None:
     """Read the flags, train, and save if asked to; a bad value ends with a message and code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # √ on a terminal that has no such character
+            stream.reconfigure(errors="replace")
     task_name = _task_name(arguments)
     parser = _parser(task_name)
     chosen = vars(parser.parse_args(arguments))
     try:
-        if chosen["save"] and not (folder := Path(chosen["save"]).parent).is_dir():
-            raise ValueError(f"save={chosen['save']!r}: there is no folder {folder}")
+        checkpoint.check_place(chosen["save"])
         trainer = _trainer(task_name, chosen)
     except (ValueError, OSError) as error:
         parser.error(str(error))
@@ -40,9 +43,24 @@ def main(arguments: list[str] | None = None) -> None:
         f"{trainer.device.words}"
     )
     train(trainer)
-    if chosen["save"]:
+    if chosen["save"] is not None:
         checkpoint.save(trainer, chosen["save"])
         print(f"saved {chosen['save']}")
+
+
+def _check_memory(config: ModelConfig) -> None:
+    """Refuse a model that does not fit: each weight has a gradient and two moments.
+
+    Raises:
+        ValueError: names the numbers and what to make smaller.
+    """
+    needed = 16 * config.n_parameters
+    if needed > (there_is := memory()):
+        raise ValueError(
+            f"d_model={config.d_model}, n_layers={config.n_layers}: {config.n_parameters:,} "
+            f"parameters take {needed / 1e9:,.1f} GB to train, and this machine has "
+            f"{there_is / 1e9:,.1f} GB; make one of them smaller"
+        )
 
 
 def train(trainer: Trainer) -> None:
@@ -53,14 +71,14 @@ def train(trainer: Trainer) -> None:
         for step in trainer:
             last.append(step.loss)
             _progress(step, trainer.config.steps)
-            if step.step % every == 0:
+            if step.step % every == 0 or step.step == trainer.config.steps:
                 _line(step, trainer)
-    except Diverged as end:
+    except RuntimeError as end:  # it diverged, or memory ran out
         _clear()
-        print(end)
+        print(str(end).partition("\n")[0])
         sys.exit(1)
     _clear()
-    print(f"final loss {sum(last) / len(last):.3f}")
+    print(f"final loss {sum(last) / len(last):.3f} (training, mean of the last {len(last)} steps)")
 
 
 def _line(step: Step, trainer: Trainer) -> None:
@@ -149,8 +167,10 @@ def _trainer(task_name: str, chosen: dict[str, Any]) -> Trainer:
     task = _task(task_name, chosen)
     model = {name: chosen[name] for name in _names(ModelConfig)}
     training = {name: chosen[name] for name in _names(TrainConfig)}
+    config = ModelConfig.for_task(task, **model)
+    _check_memory(config)
     device = choose_device(chosen["device"])
-    return Trainer(ModelConfig.for_task(task, **model), task, TrainConfig(**training), device)
+    return Trainer(config, task, TrainConfig(**training), device)
 
 
 def _task(task_name: str, chosen: dict[str, Any]) -> Task:

@@ -147,6 +147,25 @@ def save(trainer: Trainer, path: str | Path) -> None:
         os.replace(beside, path)
 
 
+def check_place(path: str | None) -> None:
+    """Refuse, before anything is trained, a file that `save` could not write; None is no file.
+
+    Raises:
+        ValueError: says what is wrong with the place.
+    """
+    if path is None:
+        return
+    if not path.strip():
+        raise ValueError(f"save={path!r}: give the name of a file")
+    if Path(path).is_dir():
+        raise ValueError(f"save={path!r}: this is a folder; give the name of a file in it")
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise ValueError(f"save={path!r}: there is no folder {folder}")
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"save={path!r}: nothing may be written into {folder}")
+
+
 def load(path: str | Path, device: Device | None = None, text: str | None = None) -> Trainer:
     """Read a checkpoint and go on from it; refuses what `from_bytes` and `restore` refuse."""
     return restore(from_bytes(Path(path).read_bytes()), device, text)

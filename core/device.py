@@ -4,6 +4,7 @@ A CUDA GPU comes first, then Apple's GPU, then the CPU. The environment variable
 `PLAYGROUND_DEVICE` (for example `cpu`) overrides the choice.
 """
 
+import math
 import os
 from dataclasses import dataclass
 
@@ -89,6 +90,14 @@ def _describe(name: str, why: str) -> Device:
         if not torch.cuda.is_bf16_supported():
             bf16 = "this GPU has no bfloat16 arithmetic"
     return Device(name, f"{title}: {why}", (("fp32", None), ("bf16", bf16), ("fp16", None)))
+
+
+def memory() -> int | float:
+    """Bytes of memory in this machine; endless where the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # Windows
+        return math.inf
 
 
 def flush_denormals() -> None:

@@ -80,10 +80,9 @@ class Corpus:
     text: str
 
     def __post_init__(self) -> None:
-        if len(self.vocabulary) - 1 > MAX_VOCAB:
+        if (different := len(set(self.text))) > MAX_VOCAB:  # before a million are sorted
             raise ValueError(
-                f"the text has {len(self.vocabulary) - 1} different characters, "
-                f"at most {MAX_VOCAB} are taken"
+                f"the text has {different:,} different characters, at most {MAX_VOCAB} are taken"
             )
 
     @cached_property

@@ -34,6 +34,8 @@ def metrics_csv(view: View) -> str:
         {"loss": view.loss, "lr": view.lr, "grad_norm": view.grad_norm, **layers},
         index=pd.Index(view.steps, name="step"),
     )
+    if len(view.skipped):  # these steps moved no weight
+        training["skipped"] = training.index.isin(view.skipped).astype(int)
     validation = pd.DataFrame(
         {"validation_loss": view.val_loss, "validation_accuracy": view.val_accuracy},
         index=pd.Index(view.val_steps, name="step"),

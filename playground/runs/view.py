@@ -84,6 +84,13 @@ class View:
         return self.status is Status.DIVERGED
 
     @property
+    def skipped(self) -> np.ndarray:
+        """The steps whose update was not made: in fp16 a gradient may overflow."""
+        if len(self.grad_norm) != len(self.loss):
+            return self.steps[:0]
+        return self.steps[np.isfinite(self.loss) & ~np.isfinite(self.grad_norm)]
+
+    @property
     def marks(self) -> tuple[int, ...]:
         """The steps after which knobs were turned, each once."""
         return tuple(changes_by_step(self.changes))

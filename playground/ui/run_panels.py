@@ -57,6 +57,7 @@ HEIGHT, PROJECTED = 430, 500  # pixels of the two main figures
 MOST_PREDICTIONS = 32  # columns in the picture of the predictions
 LOSS_WIDTH, MAPS_WIDTH, HEALTH_WIDTH = 470, 520, 320  # pixels in a window of usual width
 COLOURS = {"info": "#0072b2", "good": "#009e73", "warn": "#e69f00", "bad": "#d55e00"}
+MOST_SKIPPED = 10  # steps without an update that are listed
 SIGNS = {"info": "●", "good": "✓", "warn": "▲", "bad": "✗"}
 
 
@@ -534,6 +535,9 @@ def changes(ghosts: Sequence[Ghost], view: View | None) -> Html:
         f"an earlier run, with {html.escape(ghost.label)}: {max(ghost.view.steps, default=0)} steps"
         for ghost in ghosts
     ]
+    if view is not None and (n := len(view.skipped)):
+        steps = ", ".join(map(str, view.skipped[:MOST_SKIPPED])) + ", …" * (n > MOST_SKIPPED)
+        lines.append(f"{n} updates were not made, for a gradient overflowed: at step {steps}")
     if not lines:
         return Html("<small>Nothing yet. Turn a knob during a run, or after it.</small>")
     return Html("<ul>" + "".join(f"<li>{line}</li>" for line in lines) + "</ul>")

@@ -1,5 +1,6 @@
 """`python -m core`: flags from the dataclasses, losses, and a last line to read."""
 
+import os
 import re
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from core.tasks import TASKS
 from core.train import Trainer
 
 ROOT = Path(__file__).parents[2]
+FINAL = r"final loss \d+\.\d{3} \(training, mean of the last \d+ steps\)"
 SMALL = ["--device", "cpu", "--d-model", "16", "--n-heads", "2", "--n-layers", "1"]
 
 
@@ -32,15 +34,15 @@ def test_a_run_in_a_process_of_its_own_prints_its_final_loss_and_saves(tmp_path)
     lines = found.stdout.splitlines()
     assert lines[0].startswith("task reverse, ")
     progress = [line for line in lines if line.startswith("step ")]
-    assert len(progress) == 12
+    assert len(progress) == 13 and progress[-1].split()[1] == "25"  # the end is evaluated
     assert all(re.search(r"loss \d+\.\d{3}  validation \d+\.\d{3}", line) for line in progress)
 
     task = TASKS["reverse"](symbols=4, length=4)
     config = ModelConfig.for_task(task, d_model=16, n_heads=2, n_layers=1, scale="none")
     losses = [step.loss for step in Trainer(config, task, TrainConfig(steps=25, seed=3))]
     (final,) = [line for line in lines if line.startswith("final loss ")]
-    assert re.fullmatch(r"final loss \d+\.\d{3}", final)
-    assert float(final.split()[-1]) == pytest.approx(sum(losses[-20:]) / 20, abs=2e-3)
+    assert re.fullmatch(FINAL, final) and "the last 20 steps" in final
+    assert float(final.split()[2]) == pytest.approx(sum(losses[-20:]) / 20, abs=2e-3)
 
     back = checkpoint.load(path)
     assert (back.model_config, back.step_count) == (config, 25)
@@ -63,7 +65,34 @@ def refused(capsys, *arguments: str) -> str:
 
 def test_the_last_line_is_the_final_loss(capsys):
     out = run(capsys, "--steps", "2")
-    assert re.fullmatch(r"final loss \d+\.\d{3}", out.strip().splitlines()[-1])
+    assert re.fullmatch(FINAL, out.strip().splitlines()[-1]) and "the last 2 steps" in out
+
+
+@pytest.mark.parametrize("steps", [1, 7, 37])
+def test_the_end_is_evaluated(capsys, steps):
+    lines = run(capsys, "--steps", str(steps)).splitlines()
+    assert lines[-2].split()[:2] == ["step", str(steps)] and "validation" in lines[-2]
+
+
+def test_help_is_written_on_any_terminal():
+    found = subprocess.run(
+        [sys.executable, "-m", "core", "--help"],
+        capture_output=True,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONIOENCODING": "cp437"},
+        timeout=120,
+    )
+    assert found.returncode == 0 and b"--d-model" in found.stdout, found.stderr
+
+
+def test_memory_that_runs_out_is_a_message(capsys, monkeypatch):
+    def full(trainer):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory\nat somewhere")
+
+    monkeypatch.setattr(Trainer, "step", full)
+    with pytest.raises(SystemExit) as end:
+        run(capsys, "--steps", "1")
+    assert end.value.code == 1 and "allocate memory" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -120,6 +149,10 @@ def test_flags_reach_the_run(capsys, tmp_path):
         ("--task text --architecture encoder", "architecture='encoder' does not fit task text"),
         ("--task text --text-file /no/such/file", "/no/such/file"),
         ("--save /no/such/folder/run", "/no/such/folder"),
+        (f"--save {ROOT}", "this is a folder"),
+        ("--save=", "save='': give the name of a file"),
+        ("--d-model 1000000", "d_model=1000000: must be at most 65536"),
+        ("--d-model 65536 --n-layers 1000", "parameters take"),
     ],
 )
 def test_bad_values_name_the_field_before_anything_is_trained(arguments, message, capsys):

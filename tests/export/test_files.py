@@ -3,13 +3,16 @@
 import csv
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.config import ModelConfig, TrainConfig
+from core.device import choose_device
 from core.tasks import TASKS
 from core.train import Change, Step, Trainer
 from playground.export.files import (
@@ -235,3 +238,23 @@ def test_a_configuration_with_any_value_replaced_is_read_or_refused_in_words(dat
         assert len(str(error)) < 1000
     else:
         assert config_from_json(config_json(spec, changes)) == (spec, changes)
+
+
+def test_steps_without_an_update_are_named():
+    """A gradient that overflows in fp16 costs one update."""
+    task = TASKS["reverse"](symbols=4, length=3)
+    config = ModelConfig.for_task(task, d_model=8, n_heads=2, n_layers=1)
+    trainer = Trainer(config, task, TrainConfig(precision="fp16"), choose_device("cpu"))
+    trainer.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**40)
+    record = Record(trainer.layers)
+    steps = [trainer.step() for _ in range(30)]
+    for step in steps:
+        record.add_step(step)
+    spec = Spec(config, task, trainer.config)
+    view = record.view(status=Status.PAUSED, spec=spec)
+    expected = [step.step for step in steps if step.skipped]
+    assert 0 < len(expected) < 30 and view.skipped.tolist() == expected
+    rows = list(csv.DictReader(io.StringIO(metrics_csv(view))))
+    assert [int(row["step"]) for row in rows if row["skipped"] == "1"] == expected
+    unhurt = replace(view, grad_norm=np.ones(30))
+    assert not len(unhurt.skipped) and "skipped" not in metrics_csv(unhurt)
