@@ -41,6 +41,8 @@ from core.tasks import TASKS, Task
 from core.tokens import PAD
 from core.train import Trainer
 from playground.app import app, lifespan
+from playground.experiments.comparison import Comparison
+from playground.experiments.variants import make_setup
 from playground.runs.controller import Controller
 from playground.runs.pool import RUNS, Runs
 from playground.runs.run import Run
@@ -516,6 +518,54 @@ def benchmark_six(repeats: int) -> Iterator[Row]:
     yield from benchmark_crowd(repeats, 6)
 
 
+def benchmark_class(repeats: int, count: int = 30) -> Iterator[Row]:
+    """A class presses Play on the Compare page; then one more comes, to the Playground."""
+    pool, refused, base = Runs(), 0, default_spec()
+    setup = make_setup(base, [[("scale", "none")]])
+    classmates = [Comparison(f"visitor {i}", pool) for i in range(count)]
+    start = time.perf_counter()
+    for compared in classmates:
+        try:
+            compared.start(setup, seeds=3)
+        except ValueError:
+            refused += 1
+    runs = [run for compared in classmates for run in compared.all_runs()]
+    wait_until(lambda: all(any(steps_done(c.all_runs())) for c in classmates if c.all_runs()))
+    everybody = time.perf_counter() - start
+    waits = []
+    for i in range(2 * repeats):
+        start = time.perf_counter()
+        newcomer = pool.start(f"newcomer {i}", base)
+        wait_until(lambda run=newcomer: steps_done([run])[0] > 0)
+        waits.append(time.perf_counter() - start)
+        pool.discard(newcomer)
+    before = [sum(steps_done(compared.all_runs())) for compared in classmates]
+    time.sleep(10)
+    shares = [
+        sum(steps_done(compared.all_runs())) - n
+        for compared, n in zip(classmates, before, strict=True)
+    ]
+    active, memory = pool.active(), sum(run.memory.kept for run in runs)
+    pool.close()
+    yield Row(
+        f"{count} visitors compare: who is refused",
+        f"{refused}   ({len(runs)} runs, {active} train at once, {memory / 1e6:.0f} MB)",
+        against(refused, 1, below=True),
+    )
+    yield Row("until each of them has made a step", f"{everybody:.1f} s")
+    yield Row(
+        "one more: Play → first step, the longest of a few",
+        f"{max(waits):.2f} s",
+        against(max(waits), 5, below=True),
+    )
+    fair = min(shares) / max(shares)
+    yield Row(
+        "smallest share of a visitor / largest",
+        f"{fair:.2f}   ({min(shares)} / {max(shares)} steps)",
+        against(fair, 0.8),
+    )
+
+
 # --- in a real browser --------------------------------------------------------------------
 
 
@@ -617,6 +667,7 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Row]]] = {
     "knob": benchmark_knob,
     "browser": benchmark_browser,
     "crowd": benchmark_crowd,
+    "class": benchmark_class,
     "six": benchmark_six,
     "dozen": benchmark_dozen,
     "ideas": benchmark_ideas,

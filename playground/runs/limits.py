@@ -30,7 +30,7 @@ MAX_TOKENS = setting("MAX_TOKENS", 65_536)  # read in one step
 MAX_ACTIVE = setting("MAX_ACTIVE", 32)  # runs that train at once; more wait in a queue
 # What visitors share. Whoever comes gets the least, however much others have taken before.
 MAX_RUNS = setting("MAX_RUNS", 96)  # open runs, paused ones too; one that has ended is not open
-LEAST_RUNS = setting("LEAST_RUNS", 12)
+LEAST_RUNS = setting("LEAST_RUNS", 24)  # several comparisons at their defaults
 MAX_MEMORY = setting("MAX_MEMORY", 4_000_000_000)  # bytes, by `memory_of`
 LEAST_MEMORY = setting("LEAST_MEMORY", 125_000_000)
 

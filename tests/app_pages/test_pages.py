@@ -501,3 +501,14 @@ def test_the_head_that_is_shown_keeps_its_name_when_another_page_is_visited():
     assert test.selectbox(key="head").value == "head 2"
     assert not test.warning
     assert "DeltaGenerator" not in str(dict(test.query_params))
+
+
+def test_a_link_that_asks_for_too_much_is_refused_before_anything_is_built(monkeypatch):
+    def build(*arguments):
+        raise AssertionError("a model was built")
+
+    monkeypatch.setattr("playground.runs.controller.Trainer", build)
+    knobs = {"d_model": "256", "n_layers": "8", "batch_size": "128", "text_length": "512"}
+    page = opened(task="text", **knobs)
+    (error,) = page.error
+    assert "the limit here is" in error.value and "batch_size=128" in error.value
