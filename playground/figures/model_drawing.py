@@ -16,10 +16,7 @@ from playground.figures.style import PART_COLOURS, RUN_COLOURS
 WIDTH = 408  # of one stack
 BETWEEN = 24  # two stacks side by side
 LIVE, RESTART = "●", "↻"
-LEGEND = (
-    f"{LIVE} can change while it trains",
-    f"{RESTART} training starts over",
-)
+LEGEND = {LIVE: "can change while it trains", RESTART: "training starts over"}
 COLOURS = {
     "embedding": PART_COLOURS["embedding"],
     "position": RUN_COLOURS[3],
@@ -36,6 +33,7 @@ _RESIDUAL = 24  # where the way around a sub-layer runs
 _MEMORY = 399  # where the encoder's output runs up to a decoder above
 _PAD, _LINE, _CHIP, _GAP = 10, 20, 27, 12
 _TEXT, _TITLE = 14, 15
+_BETWEEN_CHIPS = 6
 _GRID = 48  # of the small map of a mask
 _LETTER = 0.48 * _TEXT  # the usual width of a letter
 
@@ -53,8 +51,12 @@ class Switch:
     usual: str | None = None  # the default, where this is another value
 
     @property
+    def sign(self) -> str:
+        return LIVE if self.live else RESTART
+
+    @property
     def text(self) -> str:
-        return f"{LIVE if self.live else RESTART} {self.name}: {self.value}"
+        return f"{self.sign} {self.name}: {self.value}"
 
     @property
     def words(self) -> str:
@@ -205,8 +207,10 @@ class _Pen:
     def text(self, x: float, y: float, text: str, **style: object) -> None:
         self._add("text", f">{escape(text)}</text>", x=x, y=y, **style)
 
-    def rect(self, x: float, y: float, width: float, height: float, **style: object) -> None:
-        self._add("rect", "/>", x=x, y=y, width=width, height=height, rx=6, **style)
+    def rect(
+        self, x: float, y: float, width: float, height: float, rx: float = 6, **style: object
+    ) -> None:
+        self._add("rect", "/>", x=x, y=y, width=width, height=height, rx=rx, **style)
 
     def way(self, *points: tuple[float, float], arrow: bool = True, **style: object) -> None:
         """A line through these points, with an arrow's head at its end."""
@@ -231,12 +235,20 @@ class _Pen:
         changed = switch.usual is not None
         frame = {"fill": CHANGED, "fill_opacity": 0.25, "stroke": CHANGED, "stroke_width": 2}
         plain = {"fill": "none", "stroke": "currentColor", "stroke_opacity": 0.3}
-        tip = "Can change while it trains." if switch.live else "Training starts over."
-        usual = f" The default is {switch.usual}." if changed else ""
-        self.svg += f"<g><title>{escape(f'{switch.name}: {switch.value}.{usual} {tip}')}</title>"
+        self.svg += f"<g><title>{escape(f'{switch.words}; {LEGEND[switch.sign]}')}</title>"
         self.rect(x, y, _chip_width(switch), _CHIP - 4, **frame if changed else plain)
         self.text(x + 7, y + 16.5, switch.text, **{"font_weight": "bold"} if changed else {})
         self.svg += "</g>"
+
+    def switches(self, x: float, y: float, width: float, switches: Sequence[Switch]) -> float:
+        """As many beside each other as fit into the width; where they end."""
+        for line in _lines(switches, width):
+            at = x
+            for switch in line:
+                self.switch(at, y, switch)
+                at += _chip_width(switch) + _BETWEEN_CHIPS
+            y += _CHIP
+        return y
 
     def group(self, svg: str, x: float, y: float) -> None:
         self.svg += f'<g transform="translate({x} {y})">{svg}</g>'
@@ -268,10 +280,8 @@ def _drawn(stack: Stack) -> _Drawn:
     pen.text(_STREAM + 12, y + 22.5, "in each block")
     y = _arrow(pen, y, _CHIP + 8, arrow=False)
     for sublayer in reversed(stack.sublayers):
-        if sublayer.reads_memory:
-            memory = y
-        y, read_at = _sublayer(pen, sublayer, y)
-        memory = read_at if sublayer.reads_memory else memory
+        y, middle = _sublayer(pen, sublayer, y)
+        memory = middle if sublayer.reads_memory else memory
     _frame(pen, top, y - 4, stack.n_blocks)
     y = _arrow(pen, y, _GAP + 6)
     if stack.position is not None:
@@ -350,18 +360,12 @@ def _box(pen: _Pen, box: Box, y: float, left: float = _LEFT) -> float:
         pen.text(left + _PAD, at, fact)
     if box.sees:
         _grid(pen, box.sees, _RIGHT - _PAD, y + 30)
-    at += 8
-    for line in _lines(box.switches, _RIGHT - left):
-        x = left + _PAD
-        for switch in line:
-            pen.switch(x, at, switch)
-            x += _chip_width(switch) + 6
-        at += _CHIP
+    pen.switches(left + _PAD, at + 8, _RIGHT - left - 2 * _PAD, box.switches)
     return y + height
 
 
 def _box_height(box: Box, width: float) -> float:
-    lines = _lines(box.switches, width)
+    lines = _lines(box.switches, width - 2 * _PAD)
     return 30 + _LINE * len(_facts(box, width)) + _CHIP * len(lines)
 
 
@@ -388,14 +392,13 @@ def _facts(box: Box, width: float) -> list[str]:
 def _lines(switches: Sequence[Switch], width: float) -> list[list[Switch]]:
     """As many switches in a line as fit."""
     lines: list[list[Switch]] = []
-    room = 0.0
+    room = -1.0
     for switch in switches:
-        needed = _chip_width(switch) + 6
-        if needed > room:
+        if _chip_width(switch) > room:
             lines.append([])
-            room = width - 2 * _PAD + 6
+            room = width
         lines[-1].append(switch)
-        room -= needed
+        room -= _chip_width(switch) + _BETWEEN_CHIPS
     return lines
 
 
@@ -408,14 +411,8 @@ def _grid(pen: _Pen, sees: Sequence[Sequence[bool]], right: float, top: float) -
     cell = _GRID / len(sees)
     for row, keys in enumerate(sees):
         for column, seen in enumerate(keys):
-            place = right - _GRID + column * cell, top + row * cell, cell - 1, cell - 1
-            opacity = 0.85 if seen else 0.12
-            pen._add(
-                "rect",
-                "/>",
-                **dict(zip(("x", "y", "width", "height"), place, strict=True)),
-                fill_opacity=opacity,
-            )
+            x, y = right - _GRID + column * cell, top + row * cell
+            pen.rect(x, y, cell - 1, cell - 1, rx=0, fill_opacity=0.85 if seen else 0.12)
 
 
 def _memory(pen: _Pen, places: Sequence, drawn: Sequence[_Drawn], wide: bool) -> None:
@@ -433,20 +430,14 @@ def _memory(pen: _Pen, places: Sequence, drawn: Sequence[_Drawn], wide: bool) ->
 
 def _head(pen: _Pen, model: Model, width: float) -> float:
     pen.text(10, 20, model.title, font_size=17, font_weight="bold")
-    y = 32.0
-    for line in _lines(model.switches, width):
-        x = 10.0
-        for switch in line:
-            pen.switch(x, y, switch)
-            x += _chip_width(switch) + 6
-        y += _CHIP
-    return y + 14
+    return pen.switches(10, 32, width - 20, model.switches) + 14
 
 
 def _legend(pen: _Pen, y: float, width: float) -> float:
     """What the signs mean; below each other where there is little room."""
     x = 10.0
-    for text in LEGEND:
+    for sign, meaning in LEGEND.items():
+        text = f"{sign} {meaning}"
         pen.text(x, y, text)
         x += len(text) * _LETTER + 16
     if x + 190 > width:
