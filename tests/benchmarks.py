@@ -651,6 +651,40 @@ def benchmark_browser(repeats: int) -> Iterator[Row]:
         chromium.close()
 
 
+def benchmark_cold(repeats: int) -> Iterator[Row]:
+    """From the command that starts the server, with a browser that has seen nothing yet."""
+    from playwright.sync_api import sync_playwright
+
+    stages = {
+        "server answers": None,
+        "Play button": ".st-key-play button",
+        "maps": ".st-key-attention .main-svg",
+        "first curve": ".st-key-loss_chart .scatterlayer .trace path",
+    }
+    times: dict[str, list[float]] = {stage: [] for stage in stages}
+    with sync_playwright() as playwright:
+        for _ in range(repeats):
+            start = time.perf_counter()
+            with served() as address:
+                chromium = playwright.chromium.launch(executable_path=which("chromium"))
+                page = chromium.new_page(viewport={"width": 1440, "height": 1000})
+                for stage, selector in stages.items():
+                    if selector is None:
+                        times[stage].append(time.perf_counter() - start)
+                        page.goto(address, wait_until="commit")
+                        continue
+                    page.wait_for_selector(selector, timeout=60_000, state="attached")
+                    times[stage].append(time.perf_counter() - start)
+                    if stage == "Play button":
+                        page.click(selector)
+                chromium.close()
+    yield Row(
+        "cold start, seconds from the command",
+        ", ".join(f"{stage} {median(seconds):.1f}" for stage, seconds in times.items()),
+        against(median(times["first curve"]), 5, below=True),
+    )
+
+
 def clicks(page: Any, repeats: int) -> list[float]:
     """Seconds from a click on a knob to the redrawn maps; the first two warm up."""
     times = []
@@ -666,6 +700,7 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Row]]] = {
     "watch": benchmark_watch,
     "knob": benchmark_knob,
     "browser": benchmark_browser,
+    "cold": benchmark_cold,
     "crowd": benchmark_crowd,
     "class": benchmark_class,
     "six": benchmark_six,
