@@ -39,6 +39,12 @@ STYLE = """
 [data-testid=stMainBlockContainer] { padding-left: 2rem; padding-right: 2rem; }
 .numbers { display: grid; grid-template-columns: repeat(auto-fit, minmax(7rem, 1fr)); gap: 0.4rem; }
 .numbers small { display: block; }
+.numbers-table { overflow-x: auto; }
+.numbers-table table { width: 100%; border-collapse: collapse; }
+.numbers-table :is(th, td) {
+  padding: 0.3rem 0.6rem; text-align: left; font-variant-numeric: tabular-nums;
+  border-bottom: 1px solid var(--st-border-color, #8884);
+}
 .numbers b { font-size: 1.4rem; font-weight: 400; font-variant-numeric: tabular-nums; }
 """
 PROJECTOR = "html { font-size: clamp(17px, 1.4vw, 26px); }"

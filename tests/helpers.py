@@ -1,5 +1,6 @@
 """What several tests share: a page without a browser, a small run, and waiting."""
 
+import html
 import re
 import time
 from collections.abc import Callable
@@ -87,10 +88,10 @@ def find(test: AppTest, kind: str, key: str) -> Any:
     return next((element for element in test.get(kind) if element.key == key), None)
 
 
-def number(test: AppTest, title: str) -> str:
-    """What the page says under this title in its row of numbers."""
-    marked = f'data-number="{title}">'
-    return texts(test.html).split(marked, 1)[1].split("<", 1)[0]
+def numbers(test: AppTest) -> dict[str, str]:
+    """The numbers that stand side by side on the page: title -> what is below it."""
+    found = re.findall(r'data-number="(.*?)">(.*?)<', texts(test.html))
+    return {html.unescape(title): html.unescape(value) for title, value in found}
 
 
 def texts(elements: Any) -> str:

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from playground.experiments.series import Series, any_live
+from playground.experiments.series import any_live
 from playground.experiments.variants import Setup
 from playground.ui import compare_panels, controls, play_buttons
 from playground.ui.components.copy_link import copy_link
@@ -12,7 +12,6 @@ from playground.ui.session import comparison as my_comparison
 from playground.ui.session import controller as my_controller
 from playground.ui.session import start_runs
 
-POLL = 1.0  # seconds between two looks at the runs
 NOTHING = "Nothing to compare with yet: choose a contrast above, or add your own variant."
 
 
@@ -52,9 +51,5 @@ elif shown is not None and shown.specs != setup.specs:
     st.info("The knobs or the variants have changed: press Play to compare what is chosen now.")
 
 
-def draw(series: tuple[Series, ...]) -> None:
-    if setup.variants or shown is not None:
-        compare_panels.draw(series, setup)
-
-
-play_buttons.live(draw, compared.series, series, any_live, every=POLL)
+if setup.variants or shown is not None:
+    compare_panels.draw(compared.series, series, setup)

@@ -1,6 +1,7 @@
 """Scenarios: a question, a prediction, the runs, and only then the reason."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import streamlit as st
 
@@ -19,7 +20,6 @@ from playground.ui.page_head import head
 from playground.ui.session import controller as my_controller
 from playground.ui.session import start_runs
 
-POLL = 1.0  # seconds between two looks at the runs
 COLUMNS = 3  # of cards
 REFERENCES = {"chance": "best guess without reading the input", "floor": "no model can be below"}
 
@@ -83,9 +83,10 @@ def gallery(found: dict[str, Scenario]) -> None:
 Seen = tuple[Series, ...]  # the scenario's runs as a page saw them; none: they have not begun
 
 
-def look() -> Seen:
-    """The runs of the scenario on the page, as they are now."""
-    return scenario.named(compared.series()) if compared.setup == scenario.setup else ()
+def look(scenario: Scenario, compared: Comparison) -> Seen:
+    """The runs of a scenario as they are now."""
+    series = compared.series_of(scenario.setup)
+    return scenario.named(series) if series else ()
 
 
 def over(seen: Seen) -> bool:
@@ -290,21 +291,12 @@ if name is None:
     st.stop()
 
 scenario = found[name]
-seen = look()
+seen = look(scenario, compared)
 describe(scenario, started=bool(seen))
 expected = predict(scenario, started=bool(seen))
 buttons(scenario, expected, seen)
 if seen:
     answer(scenario, seen)
-
-
-def draw(now: Seen) -> None:
-    """The curves and the maps, from the first second on."""
-    if now:
-        compare_panels.losses(now)
-        compare_panels.side_by_side(now)
-
-
-play_buttons.live(draw, look, seen, any_live, every=POLL)
+    compare_panels.draw_runs(partial(look, scenario, compared), seen)
 if finished(seen):
     reveal(scenario, seen)

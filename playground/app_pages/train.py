@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import streamlit as st
 
-from playground.live.channel import is_live
 from playground.runs.controller import Controller
 from playground.runs.spec import Spec
 from playground.runs.view import View
@@ -80,7 +79,7 @@ run_panels.watch(controller)
 view = controller.view
 if view is not None:
     controller.learn_speed(view)
-run_panels.show(controller, began=is_live(view))  # on its way before the page is drawn
+run_panels.show(controller, view)  # on its way before the page is drawn
 buttons(controller, view)
 asked = controls.own_example()
 

@@ -6,6 +6,7 @@ batches. What differs afterwards is due to what was changed.
 
 from collections.abc import Callable
 from dataclasses import replace
+from threading import RLock
 
 from core.knobs import cut
 from playground.experiments.series import Series, any_live
@@ -18,13 +19,17 @@ MAX_SEEDS = 10
 
 
 class Comparison:
-    """All runs of a setup, on all seeds. Every method returns at once; workers do the rest."""
+    """All runs of a setup, on all seeds. Every method returns at once; workers do the rest.
+
+    One thread changes them, others may look at them (`series`) meanwhile.
+    """
 
     def __init__(self, owner: str, runs: Runs = RUNS) -> None:
         self.owner, self.runs = owner, runs
         self.setup: Setup | None = None
         self.seeds: tuple[int, ...] = ()
         self._runs: dict[Spec, Run] = {}
+        self._lock = RLock()
 
     def start(self, setup: Setup, seeds: int = 1, play: bool = True) -> None:
         """Put a setup to work; runs that are here already continue, stopped ones start over.
@@ -43,6 +48,14 @@ class Comparison:
             for spec in setup.specs
         ]
         keys = {_key(spec): spec for spec in requested}
+        with self._lock:
+            self._replace(keys, play)
+            self.setup, self.seeds = setup, chosen
+        if play:
+            self.play()
+
+    def _replace(self, keys: dict[Spec, Spec], play: bool) -> None:
+        """These runs, by key, instead of those that are here."""
         present = self.runs.of(self.owner)
         kept = {
             key: run
@@ -53,9 +66,6 @@ class Comparison:
         new = {key: spec for key, spec in keys.items() if key not in kept}
         started = self.runs.start_all(self.owner, list(new.values()), play, instead=gone)
         self._runs = kept | dict(zip(new, started, strict=True))
-        self.setup, self.seeds = setup, chosen
-        if play:
-            self.play()
 
     def _seeds(self, setup: Setup, seeds: int) -> tuple[int, ...]:
         if not 1 <= seeds <= MAX_SEEDS:
@@ -65,17 +75,23 @@ class Comparison:
 
     def series(self) -> tuple[Series, ...]:
         """The base first, then each variant, as they are now."""
-        if self.setup is None:
-            return ()
-        return tuple(
-            Series(
-                label,
-                spec,
-                self.seeds,
-                tuple(self.run_of(spec, seed).view() for seed in self.seeds),
+        with self._lock:
+            return self.series_of(self.setup) if self.setup is not None else ()
+
+    def series_of(self, setup: Setup) -> tuple[Series, ...]:
+        """The same, if it is this setup that runs; else none."""
+        with self._lock:
+            if self.setup != setup:
+                return ()
+            return tuple(
+                Series(
+                    label,
+                    spec,
+                    self.seeds,
+                    tuple(self.run_of(spec, seed).view() for seed in self.seeds),
+                )
+                for label, spec in zip(setup.labels, setup.specs, strict=True)
             )
-            for label, spec in zip(self.setup.labels, self.setup.specs, strict=True)
-        )
 
     def run_of(self, spec: Spec, seed: int | None = None) -> Run | None:
         """The run of a spec, on another seed than its own if one is given; None: there is none."""
@@ -103,8 +119,9 @@ class Comparison:
 
     def discard(self) -> None:
         """Stop all runs and delete them."""
-        self._all(self.runs.discard)
-        self._runs, self.setup, self.seeds = {}, None, ()
+        with self._lock:
+            self._all(self.runs.discard)
+            self._runs, self.setup, self.seeds = {}, None, ()
 
 
 def _broken_off(run: Run) -> bool:

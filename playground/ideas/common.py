@@ -1,8 +1,10 @@
 """What the pages of the ideas share: a claim, live source, a training at the end."""
 
 import html
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import zip_longest
 from typing import Any, TypeVar
 
@@ -16,23 +18,26 @@ from playground.experiments.variants import Setup, encode
 from playground.export.sources import source_of
 from playground.figures import comparison_chart
 from playground.figures.loss import NOT_BEGUN
+from playground.live.channel import scene_of_runs
+from playground.live.picture import Html, Part, Plot, Shown
 from playground.runs.spec import in_nats
 from playground.runs.view import LAST, View
 from playground.ui import compare_panels, play_buttons
-from playground.ui.components import live_plot
+from playground.ui.components import live_html, number_cells, show_plot
 from playground.ui.glossary import explain
 from playground.ui.knob import Knob
-from playground.ui.page_head import head, projector, tall
+from playground.ui.page_head import Tall, head, projector
+from playground.ui.page_head import tall as tall
 from playground.ui.page_list import IDEAS
 from playground.ui.run_panels import references
+from playground.ui.session import channel, start_runs
 from playground.ui.session import controller as my_controller
-from playground.ui.session import start_runs
 
-POLL = 0.5  # seconds between two looks at the runs
 SEEDS = 3  # of a contrast that is taken to the Compare page
 PATIENCE = 5.0  # seconds to wait for what an idle run is asked
 
 Found = TypeVar("Found")
+Views = dict[str, View]  # the runs of a page, by name
 
 
 def begin(name: str, claim: str) -> None:
@@ -80,6 +85,13 @@ def say(text: str) -> None:
     st.markdown(explain(text), unsafe_allow_html=True)
 
 
+def paragraph(text: str) -> Html:
+    """The same as a part that moves; of Markdown it knows **bold** and `code`."""
+    marked = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", explain(text))
+    marked = re.sub(r"`(.+?)`", r"<code>\1</code>", marked)
+    return Html(f"<p>{marked}</p>")
+
+
 def formula(latex: str, numbers: str = "") -> None:
     """The formula, and below it the same with the numbers of the picture."""
     st.latex(latex + (r"\qquad " + numbers if numbers else ""))
@@ -108,39 +120,82 @@ def prev_next(name: str) -> None:
 # --- a small training at the end ------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Picture:
+    """What moves while the runs of a page train: what they show, their curves, and more."""
+
+    name: str
+    names: tuple[str, ...]
+    setup: Setup
+    tall: Tall
+    moving: Callable[[Views], Mapping[str, Part]] | None
+
+    def __call__(self, series: tuple[Series, ...]) -> dict[str, Part]:
+        names = self.names
+        named = [replace(line, label=label) for line, label in zip(series, names, strict=False)]
+        said = compare_panels.outcome(named, "What the runs show will stand here.")
+        more = {} if self.moving is None else self.moving(views_of(names, series))
+        return {
+            f"{self.name}_outcome": Html(said),
+            f"{self.name}_loss": _curves(self.name, named, self.setup, self.tall),
+            f"{self.name}_numbers": _numbers(named, names),
+            **more,
+        }
+
+
 def training(
     name: str,
     question: str,
     setup: Setup,
     names: Sequence[str],
-    after: Callable[[dict[str, View]], None] | None = None,
+    moving: Callable[[Views], Mapping[str, Part]] | None = None,
+    after: Callable[[Views, Mapping[str, Shown]], None] | None = None,
 ) -> None:
     """Train a base and its variants, one seed each, and watch what happens.
 
     Args:
         names: what to call the base and each variant.
-        after: draws more below the curves, from the runs as they are, by name.
+        moving: more that moves, made from the runs by name (none: they have not begun) in a
+            thread that knows no visitor; equal functions make equal parts.
+        after: draws more below the curves: `moving`'s parts, and what holds until a run begins,
+            rests or ends. Without it the parts stand one below the other.
     """
     compared = idea_runs(name)
     st.subheader("Train it", anchor=False)
     st.markdown(question)
-
-    def look() -> tuple[Series, ...]:
-        return compared.series() if compared.setup == setup else ()
-
+    look = partial(compared.series_of, setup)
     series = look()
     _buttons(name, compared, setup, any_live(series))
     if compared.setup is not None and not series:
         st.caption("The choice above has changed: press Play to train with it.")
+    picture = Picture(name, tuple(names), setup, Tall(projector()), moving)
+    parts = channel().show(scene_of_runs(picture, look, each_live), series)
+    live_html(parts.pop(f"{name}_outcome"))
+    left, right = st.columns([3, 1], gap="medium", vertical_alignment="center")
+    with left:
+        show_plot(parts.pop(f"{name}_loss"))
+    with right:
+        live_html(parts.pop(f"{name}_numbers"))
+    if after is not None:
+        after(views_of(names, series), parts)
+    else:
+        draw_parts(parts)
 
-    def draw(series: tuple[Series, ...]) -> None:
-        named = [replace(line, label=label) for line, label in zip(series, names, strict=False)]
-        st.html(compare_panels.outcome(named, "What the runs show will stand here."))
-        _curves(name, named, setup, names)
-        if after is not None and series:
-            after({name: line.views[0] for name, line in zip(names, series, strict=False)})
 
-    play_buttons.live(draw, look, series, any_live, every=POLL)
+def draw_parts(parts: Mapping[str, Shown]) -> None:
+    """Figures and words, one below the other."""
+    for part in parts.values():
+        show_plot(part) if isinstance(part.part, Plot) else live_html(part)
+
+
+def views_of(names: Sequence[str], series: Sequence[Series]) -> Views:
+    """The runs of a page by name; none if they have not begun."""
+    return {name: line.views[0] for name, line in zip(names, series, strict=False)}
+
+
+def each_live(series: Sequence[Series]) -> tuple[tuple[bool, bool], ...]:
+    """What the rest of the page depends on: which runs still move, and which can be looked into."""
+    return tuple((view.live, bool(view.frames)) for line in series for view in line.views)
 
 
 def all_idea_runs() -> dict[str, Comparison]:
@@ -207,26 +262,27 @@ def _buttons(name: str, compared: Comparison, setup: Setup, moving: bool) -> Non
     play_buttons.say_refusal()
 
 
-def _curves(name: str, named: Sequence[Series], setup: Setup, names: Sequence[str]) -> None:
+def _curves(name: str, named: Sequence[Series], setup: Setup, tall: Tall) -> Plot:
     base = setup.base
-    left, right = st.columns([3, 1], gap="medium", vertical_alignment="center")
-    with left:
-        figure = comparison_chart(
-            compare_panels.bands(named),
-            total_steps=base.training.steps,
-            empty=waiting(named) if named else NOT_BEGUN,
-            width=760,
-            size=tall(340, 430),
-            **references(base),
-        )
-        live_plot(figure, key=f"{name}_loss", name=f"{name} loss")
-    with right:
-        at = common_step(named)
-        views = (line.views[0] for line in named)
-        for label, view in zip_longest(names, views):
-            st.metric(label, _reached(view, at))
-        when = f" at step {at}" if at is not None else " at the end" if named else ""
-        st.caption(f"Training loss{when}, mean of the last {LAST} steps")
+    figure = comparison_chart(
+        compare_panels.bands(named),
+        total_steps=base.training.steps,
+        empty=waiting(named) if named else NOT_BEGUN,
+        width=760,
+        size=tall(340, 430),
+        **references(base),
+    )
+    return Plot(figure, f"{name} loss")
+
+
+def _numbers(named: Sequence[Series], names: Sequence[str]) -> Html:
+    """The loss that each run has reached, all at the same step."""
+    at = common_step(named)
+    when = f" at step {at}" if at is not None else " at the end" if named else ""
+    says = f"Training loss{when}, mean of the last {LAST} steps"
+    views = (line.views[0] for line in named)
+    cells = {label: (_reached(view, at), says) for label, view in zip_longest(names, views)}
+    return Html(f"{number_cells(cells).html}<small>{says}</small>")
 
 
 def _reached(view: View | None, at: int | None) -> str:

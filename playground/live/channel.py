@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
-from playground.experiments.series import Series
+from playground.experiments.series import Series, any_live
 from playground.live.picture import Html, Part, Shown, shown
 from playground.runs.view import View
 
@@ -60,12 +60,23 @@ class Scene(Generic[Seen]):
         look: sees the runs as they are now.
         state: two sights of the runs with equal states look the same.
         moving: whether they will change without the visitor.
+        phase: what the rest of the page depends on; without it, whether they move.
     """
 
     picture: Callable[[Seen], Parts]
     look: Callable[[], Seen]
     state: Callable[[Seen], Hashable]
     moving: Callable[[Seen], bool]
+    phase: Callable[[Seen], Hashable] | None = None
+
+
+def scene_of_runs(
+    picture: Callable[[tuple[Series, ...]], Parts],
+    look: Callable[[], tuple[Series, ...]],
+    phase: Callable[[tuple[Series, ...]], Hashable] | None = None,
+) -> Scene[tuple[Series, ...]]:
+    """A scene of runs that are shown together."""
+    return Scene(picture, look, state_of_all, any_live, phase)
 
 
 class Channel:
@@ -86,7 +97,7 @@ class Channel:
         self._scene: Scene[Any] | None = None
         self._state: Hashable = None
         self._seen: Any = None  # keeps alive what the state names by its id
-        self._began = False  # whether anything moved when the page was drawn
+        self._phase: Hashable = False  # of the runs when the page was drawn
         self.number = 0  # of the newest part
         self._said: dict[str, Shown] = {}  # figures, by the page itself
         self._watchers: set[Callable[[], None]] = set()
@@ -94,16 +105,17 @@ class Channel:
 
     # --- for the page ---------------------------------------------------------------------
 
-    def show(self, scene: Scene[Seen], began: bool | None = None) -> dict[str, Shown]:
+    def show(self, scene: Scene[Seen], *drawn: Seen) -> dict[str, Shown]:
         """The page shows this from now on; its parts as the page itself has to draw them.
 
         Args:
-            began: whether anything moved when the page drew its buttons. Once that is otherwise,
-                it is asked to draw them again. None: they are those of before.
+            drawn: the runs as the page has seen them for its buttons. Once they are in another
+                phase the page is asked to be drawn again. Without: the page is as it was.
         """
         with self._lock:
             self._scene = scene
-            self._began = self._began if began is None else began
+            if drawn:
+                self._phase = self._phase_of(*drawn)
             self._make(scene.look())
             parts = self.parts
         self._wake()
@@ -163,9 +175,10 @@ class Channel:
     def _make(self, seen: Any) -> bool:
         scene = self._scene
         self.moving = scene.moving(seen)
-        turned = self._began != self.moving
+        phase = self._phase_of(seen)
+        turned = self._phase != phase
         if turned:
-            self.turn, self._began = self.turn + 1, self.moving
+            self.turn, self._phase = self.turn + 1, phase
         state = (scene.picture, scene.state(seen))
         if state == self._state:
             return turned
@@ -176,6 +189,9 @@ class Channel:
         self.number += 1
         self.parts, self._state, self._seen = parts, state, seen
         return True
+
+    def _phase_of(self, seen: Any) -> Hashable:
+        return (self._scene.phase or self._scene.moving)(seen)
 
     def _on_page(self, part: Shown) -> Shown:
         """What the page itself says of a part: a figure only once to whom the stream tells it."""

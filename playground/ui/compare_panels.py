@@ -1,15 +1,16 @@
 """What the Compare page shows: curves over seeds, results in words, attention side by side."""
 
 import html
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 
-import pandas as pd
 import streamlit as st
 
 from core.device import Device
 from playground.experiments.series import (
     Series,
     Summary,
+    any_live,
     common_step,
     frames_together,
     measured_together,
@@ -18,30 +19,37 @@ from playground.experiments.series import (
 from playground.experiments.variants import CONTRASTS, Setup, caution, encode, read_link
 from playground.experiments.verdict import verdicts
 from playground.figures import Band, attention_side_by_side, comparison_chart, results_bars
+from playground.live.channel import scene_of_runs
+from playground.live.picture import Html, Part, Plot
 from playground.runs import estimate
 from playground.runs.controller import Controller
 from playground.runs.snapshot import Attention, Frame, layer_title
 from playground.runs.spec import Spec, counted, in_nats
 from playground.runs.view import LAST
 from playground.ui import controls
-from playground.ui.components import live_plot
+from playground.ui.components import live_html, live_slider, show_plot, table
 from playground.ui.glossary import explain
 from playground.ui.knob import Knob
 from playground.ui.link import EVERY, MODEL, SEEDS, TRAINING
 from playground.ui.literal import literal
-from playground.ui.page_head import tall
+from playground.ui.page_head import Tall, projector
 from playground.ui.run_panels import (
     IN_WORDS,
+    NEWEST,
     log_switch,
     references,
+    scrubbed,
     stage_switch,
 )
+from playground.ui.session import channel
 
 TARGET_SHARE = (
     0.5  # of the best guess without reading the input: the table says when a run gets there
 )
 FIRST_QUESTION = "scale=none"
 WIDTH = 1000  # pixels in a window of usual width
+
+Seen = tuple[Series, ...]  # runs as they were seen at one moment; none: they have not begun
 
 
 def offered() -> dict[str, Knob]:
@@ -148,19 +156,93 @@ def how_long(setup: Setup, seeds: int, controller: Controller) -> str:
     return f"{runs}, about {estimate.in_words(seconds)} on this machine."
 
 
-def draw(series: tuple[Series, ...], setup: Setup) -> None:
-    """The runs as they were seen; before the first one, what is ready."""
-    if not series:
-        st.info(
-            f"{len(setup.specs)} configurations are ready: the base"
-            + "".join(f", {variant.label}" for variant in setup.variants)
-            + ". Press Play."
-        )
+@dataclass(frozen=True)
+class Side:
+    """What of the attention is shown side by side."""
+
+    whose: tuple[str, ...]  # labels of configurations
+    layer: str  # its title
+    head: int
+    stage: str
+    step: int | None  # scrubbed back to; None: the newest
+
+
+@dataclass(frozen=True)
+class Curves:
+    """What moves while runs are compared: their curves, and their attention side by side."""
+
+    tall: Tall
+    log: bool
+    side: Side | None  # None: there is no attention yet
+
+    def __call__(self, series: Seen) -> dict[str, Part]:
+        if not series:
+            return {}
+        side = side_by_side(series, self.side, self.tall) if self.side else {}
+        return losses(series, self.tall, self.log) | side
+
+
+class CurvesAndVerdict(Curves):
+    """And what the seeds say, in words and numbers."""
+
+    def __call__(self, series: Seen) -> dict[str, Part]:
+        if not series:
+            return {}
+        words = {"outcome": outcome(series, large=True), "results": results(series)}
+        return super().__call__(series) | {key: Html(said) for key, said in words.items()}
+
+
+def phase(series: Seen) -> Hashable:
+    """What the page's buttons and switches depend on."""
+    return any_live(series), tuple(bool(line.views[0].frames) for line in series)
+
+
+def draw(look: Callable[[], Seen], series: Seen, setup: Setup) -> None:
+    """The Compare page's runs; before the first, what is ready."""
+    if series:
+        draw_runs(look, series, CurvesAndVerdict)
         return
-    st.html(outcome(series, large=True))
-    losses(series)
-    results(series)
-    side_by_side(series)
+    st.info(
+        f"{len(setup.specs)} configurations are ready: the base"
+        + "".join(f", {variant.label}" for variant in setup.variants)
+        + ". Press Play."
+    )
+
+
+@st.fragment
+def draw_runs(look: Callable[[], Seen], series: Seen, kind: type[Curves] = Curves) -> None:
+    """What moves, kept up to date by the stream.
+
+    Args:
+        series: the runs, of which there are some, as they were seen for the page's buttons.
+        look: sees them as they are now.
+        kind: what is shown of them.
+    """
+    verdict = st.container()
+    log = log_switch()
+    left, right = st.columns([2, 1], gap="medium")
+    results = st.container()
+    st.subheader("Attention side by side")
+    side = side_switches(look() or series)
+    picture = kind(Tall(projector()), log, side)
+    parts = channel().show(scene_of_runs(picture, look, phase), series)
+    with left:
+        show_plot(parts["comparison"])
+    with right:
+        show_plot(parts["finals"])
+    if "outcome" in parts:
+        with verdict:
+            live_html(parts["outcome"])
+        with results:
+            live_html(parts["results"])
+    if "side_by_side" in parts:
+        live_slider(parts["compare_scrubber"], _scrub)
+        show_plot(parts["side_by_side"])
+        st.caption(IN_WORDS[side.stage])
+    elif side is None:
+        st.caption("The first attention maps are being computed.")
+    else:
+        st.caption("Choose at least one configuration; all must look at the same example.")
 
 
 def outcome(series: Sequence[Series], empty: str = "", large: bool = False) -> str:
@@ -199,26 +281,21 @@ def _queued(series: Sequence[Series]) -> str:
     return f"{len(places)} {are} in the queue; place {min(places)} is the next of them."
 
 
-def losses(series: tuple[Series, ...]) -> None:
-    """The curves of all runs, and beside them what each has reached at the same step."""
+def losses(series: Seen, tall: Tall, log: bool) -> dict[str, Part]:
+    """The curves of all runs, and what each has reached at the same step."""
     base, at = series[0].spec, common_step(series)
     shared = references(base) | {"size": tall(430)}
-    left, right = st.columns([2, 1], gap="medium")
-    with left:
-        log, steps = log_switch(), base.training.steps
-        figure = comparison_chart(
-            bands(series),
-            total_steps=steps,
-            log=log,
-            empty=waiting(series),
-            width=640,
-            **shared,
-        )
-        live_plot(figure, key="comparison")
-    with right:
-        labels, reached = [line.label for line in series], [line.reached(at) for line in series]
-        figure = results_bars(labels, reached, step=at, width=330, **shared)
-        live_plot(figure, key="finals", name="final losses")
+    curves = comparison_chart(
+        bands(series),
+        total_steps=base.training.steps,
+        log=log,
+        empty=waiting(series),
+        width=640,
+        **shared,
+    )
+    labels, reached = [line.label for line in series], [line.reached(at) for line in series]
+    finals = results_bars(labels, reached, step=at, width=330, **shared)
+    return {"comparison": Plot(curves, "comparison"), "finals": Plot(finals, "final losses")}
 
 
 def take_to_compare(base: Spec, variants: str, seeds: int) -> None:
@@ -237,17 +314,16 @@ def bands(series: Sequence[Series]) -> list[Band]:
     return found
 
 
-def results(series: tuple[Series, ...]) -> None:
-    """A row of numbers for each configuration, all of the same step."""
+def results(series: Seen) -> str:
+    """HTML: a row of numbers for each configuration, all of the same step."""
     target, at = TARGET_SHARE * references(series[0].spec)["chance"].blind, common_step(series)
     measured = measured_together((view for line in series for view in line.views), at)
     rows = [row(line, line.summary(target, at, measured), at) for line in series]
-    st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", key="results")
-    st.caption(
+    return f"{table(rows)}<small>" + (
         f"Mean ± standard deviation of the seeds. Loss: mean of the last {LAST} steps, in nats. "
         f"Steps to target: until that loss is at most {target:.2f}, half the loss of the best "
         "guess without reading the input. Accuracy: on validation examples"
-        + (f", at step {measured}." if measured is not None else ".")
+        + (f", at step {measured}.</small>" if measured is not None else ".</small>")
     )
 
 
@@ -264,55 +340,59 @@ def row(line: Series, summary: Summary, at: int | None) -> dict[str, str]:
     }
 
 
-def side_by_side(series: tuple[Series, ...]) -> None:
-    """The first seed's attention at one step, the same block and head of each, on one scale."""
-    frames = {line.label: line.views[0].frames for line in series}
-    frames = {label: found for label, found in frames.items() if found}
-    st.subheader("Attention side by side")
-    if "whose" not in st.session_state and len(frames) < min(2, len(series)):
-        st.caption("The first attention maps are being computed.")
-        return
+def side_switches(series: Seen) -> Side | None:
+    """What to show side by side; None while nothing can be shown."""
+    newest = {line.label: found[-1] for line in series if (found := line.views[0].frames)}
+    if "whose" not in st.session_state and len(newest) < min(2, len(series)):
+        return None
     with st.container(horizontal=True, vertical_alignment="bottom", key="side_switches"):
         chosen = st.pills(
             "Configurations",
-            list(frames),
+            list(newest),
             selection_mode="multi",
-            default=list(frames)[:2],
+            default=list(newest)[:2],
             key="whose",
             help="Two of them show their difference too.",
         )
         stage = stage_switch()
-        layers = layers_in_common([frames[label][-1] for label in chosen])
+        layers = layers_in_common([newest[label] for label in chosen])
         layer = st.selectbox("Block", list(layers) or ["–"], key="compare_layer", width=130)
         heads = min((len(a.entropy) for a in layers.get(layer, [])), default=1)
         head = st.selectbox("Head", list(range(1, heads + 1)), key="compare_head", width=90)
-        total = series[0].spec.training.steps
-        step = st.slider(
-            "Step",
-            0,
-            total,
-            total,
-            key="compare_step",
-            width=220,
-            help="Scrub all of them together; the right end follows the runs.",
-        )
-    shown = frames_together([frames[label] for label in chosen], step)
-    if not shown or layer not in layers:
-        st.caption("Choose at least one configuration; all must look at the same example.")
-        return
-    found = layers_in_common(shown)[layer]
+    step = st.session_state.get("compare_step", NEWEST)
+    return Side(tuple(chosen), layer, head, stage, None if step == NEWEST else step)
+
+
+def _scrub(step: int) -> None:
+    st.session_state.compare_step = step
+
+
+def side_by_side(series: Seen, side: Side, tall: Tall) -> dict[str, Part]:
+    """The first seed's attention at one step, the same block and head of each, on one scale."""
+    views = {line.label: line.views[0] for line in series}
+    frames = [views[label].frames for label in side.whose if label in views]
+    shown = frames_together(frames, side.step)
+    if not shown or side.layer not in layers_in_common(shown):
+        return {}
+    found = layers_in_common(shown)[side.layer]
     figure = attention_side_by_side(
-        [attention.stages[stage][head - 1] for attention in found],
-        [f"{label}, step {shown[0].step}" for label in chosen],
+        [attention.stages[side.stage][side.head - 1] for attention in found],
+        [f"{label}, step {shown[0].step}" for label in side.whose],
         found[0].query_tokens,
         found[0].key_tokens,
-        stage=stage,
+        stage=side.stage,
         hidden=[attention.hidden for attention in found],
         width=WIDTH,
         size=tall(None),
     )
-    live_plot(figure, key="side_by_side", name="attention side by side")
-    st.caption(IN_WORDS[stage])
+    steps = set.intersection(*({frame.step for frame in run} for run in frames))
+    scrubber = scrubbed(
+        sorted(steps), shown[0].step, series[0].spec.training.steps, any_live(series)
+    )
+    return {
+        "side_by_side": Plot(figure, "attention side by side"),
+        "compare_scrubber": scrubber,
+    }
 
 
 def layers_in_common(frames: Sequence[Frame]) -> dict[str, list[Attention]]:

@@ -1,5 +1,7 @@
 """What is at the top of every page: its title, and the switch for the back row."""
 
+from dataclasses import dataclass
+
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
@@ -31,6 +33,19 @@ def projector() -> bool:
     return st.session_state.get("projector", False)
 
 
+@dataclass(frozen=True)
+class Tall:
+    """How high a figure is, for the back row perhaps another height, and how large its text.
+
+    What is drawn in another thread takes it along: `tall` asks the page.
+    """
+
+    projector: bool
+
+    def __call__(self, usual: int | None, projected: int | None = None) -> Sizes:
+        return sizes(projected or usual if self.projector else usual, self.projector)
+
+
 def tall(usual: int | None, projected: int | None = None) -> Sizes:
-    """How high a figure is, for the back row perhaps another height, and how large its text."""
-    return sizes(projected or usual if projector() else usual, projector())
+    """The same as the page is now."""
+    return Tall(projector())(usual, projected)

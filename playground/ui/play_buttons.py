@@ -1,13 +1,10 @@
-"""What every page with runs has: Play or Pause, Reset, and pictures that move while the runs do."""
+"""What every page with runs has: Play or Pause, and Reset."""
 
 from collections.abc import Callable
-from typing import TypeVar
 
 import streamlit as st
 
 from playground.ui.literal import literal
-
-Seen = TypeVar("Seen")
 
 
 def press(action: Callable[..., None], *args) -> None:
@@ -60,31 +57,3 @@ def play_or_pause(
 
 def reset_button(reset: Callable[[], None]) -> None:
     st.button("Reset", key="reset", icon=":material/restart_alt:", on_click=reset)
-
-
-def live(
-    draw: Callable[[Seen], None],
-    look: Callable[[], Seen],
-    seen: Seen,
-    moving: Callable[[Seen], bool],
-    every: float,
-) -> None:
-    """Draw what moves, again and again while it does.
-
-    Args:
-        draw: draws the runs as they were seen.
-        look: sees them as they are now.
-        seen: how the page saw them when it drew its buttons. The first picture is of the same
-            moment, so that what ends in between is looked at once more.
-        moving: whether to look again.
-        every: seconds between two looks.
-    """
-    first = [seen]
-
-    def pictures() -> None:
-        now = first.pop() if first else look()
-        draw(now)
-        if moving(seen) and not moving(now):
-            st.rerun()  # the end has been seen: stop the clock, offer Play again
-
-    st.fragment(pictures, run_every=every if moving(seen) else None)()

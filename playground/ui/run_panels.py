@@ -21,7 +21,6 @@ from playground.figures import (
     prediction_chart,
     spread_chart,
 )
-from playground.figures.style import Sizes, sizes
 from playground.live.channel import Scene, is_live, state_of
 from playground.live.picture import Html, Part, Plot, Shown, Slider
 from playground.runs import estimate
@@ -42,7 +41,7 @@ from playground.ui.components import Click, live_html, live_slider, number_cells
 from playground.ui.glossary import explain
 from playground.ui.knob import settle_choice
 from playground.ui.link import STAGES
-from playground.ui.page_head import projector
+from playground.ui.page_head import Tall, projector
 from playground.ui.session import channel
 
 IN_WORDS = {
@@ -99,8 +98,9 @@ class Choices:
         found = {name: state.get(keys.get(name, name)) for name in names}
         return cls(**{name: value for name, value in found.items() if value is not None})
 
-    def tall(self, usual: int | None, projected: int | None = None) -> Sizes:
-        return sizes(projected or usual if self.projector else usual, self.projector)
+    @property
+    def tall(self) -> Tall:
+        return Tall(self.projector)
 
 
 @dataclass(frozen=True)
@@ -132,19 +132,24 @@ class Picture:
                 self.spec, view, self.ghosts, choices, frame.step if earlier else None
             ),
             **maps(spec, frame, choices),
-            "scrubber": scrubbed(self.spec, frames, frame, is_moving(view)),
+            "scrubber": scrubbed(
+                [frame.step for frame in frames],
+                frame.step,
+                self.spec.training.steps,
+                is_moving(view),
+            ),
             **tabs.get(choices.tab, dict)(),
         }
 
 
-def show(controller: Controller, began: bool | None = None) -> dict[str, Shown]:
+def show(controller: Controller, *drawn: View | None) -> dict[str, Shown]:
     """Say on the stream what the page shows from now on; its parts.
 
     Args:
-        began: whether the run moved when the page drew its buttons; None: it has not drawn them.
+        drawn: the run as the page draws its buttons; without it, they are those of before.
     """
     picture = Picture(controller, controller.spec, tuple(controller.ghosts), Choices.of_page())
-    return channel().show(Scene(picture, lambda: controller.view, state_of, is_live), began)
+    return channel().show(Scene(picture, lambda: controller.view, state_of, is_live), *drawn)
 
 
 def draw(controller: Controller) -> None:
@@ -408,30 +413,20 @@ def is_moving(view: View | None) -> bool:
     return view is not None and view.status.moving
 
 
-def scrubbed(spec: Spec, frames: tuple[Frame, ...], frame: Frame, moving: bool) -> Slider:
-    """A slider over the steps of which there are pictures; its right end is the newest one."""
-    kept = [frame.step for frame in frames[:-1]]
-    live = ", live" if moving and frame is frames[-1] else ""
+def scrubbed(kept: Sequence[int], step: int, total: int, moving: bool) -> Slider:
+    """A slider over the steps of which there are pictures; its right end is the newest one.
+
+    Args:
+        kept: these steps, in order.
+        step: the one that is shown.
+        moving: whether there will be newer ones.
+    """
+    at_end = step == kept[-1]
     return Slider(
-        f"Shown: step {frame.step} of {spec.training.steps}{live}",
-        (*kept, NEWEST),
-        NEWEST if frame is frames[-1] else frame.step,
-        (*(f"step {step}" for step in kept), "live" if moving else f"step {frames[-1].step}"),
-    )
-
-
-def scrubber(frames: tuple[Frame, ...], moving: bool, key: str, label: str) -> None:
-    """A slider over the steps of which there are pictures; its right end is the newest one."""
-    newest = "live" if moving else f"step {frames[-1].step}"
-    st.select_slider(
-        label,
-        [*(frame.step for frame in frames[:-1]), NEWEST],
-        NEWEST,
-        format_func=lambda step: newest if step == NEWEST else f"step {step}",
-        key=key,
-        disabled=len(frames) < 2,
-        help="Back through training, along the steps whose pictures are kept. The right end "
-        "follows the run.",
+        f"Shown: step {step} of {total}{', live' if moving and at_end else ''}",
+        (*kept[:-1], NEWEST),
+        NEWEST if at_end else step,
+        (*(f"step {step}" for step in kept[:-1]), "live" if moving else f"step {kept[-1]}"),
     )
 
 

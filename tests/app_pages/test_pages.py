@@ -7,7 +7,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.tasks import TASKS
-from helpers import SMALL, fine, number, opened, texts, until, widgets
+from helpers import SMALL, fine, numbers, opened, texts, until, widgets
 from playground.live.picture import Slider
 from playground.ui import controls as ui
 from playground.ui import run_panels
@@ -25,7 +25,7 @@ def usual() -> ui.Choice:
 
 
 def steps(test: AppTest) -> int:
-    return int(number(test, "Step").split("/")[0])
+    return int(numbers(test)["Step"].split("/")[0])
 
 
 @pytest.mark.parametrize("task, architecture", FORMS)
@@ -486,7 +486,7 @@ def test_a_new_run_is_watched_as_it_goes_wherever_the_last_one_was_scrubbed_to()
     test.session_state.shown_step = kept[3]
     fine(fine(test.run()).run())
     assert slider().value == kept[3], "it stays where it was put"
-    assert number(test, "Step") == f"{kept[3]} / 50"
+    assert numbers(test)["Step"] == f"{kept[3]} / 50"
     assert f'data-step="{kept[3]}"' in texts(test.html)
     fine(test.button(key="reset").click().run())
     assert slider().value == run_panels.NEWEST

@@ -14,7 +14,7 @@ from core.model import build_model
 from core.tasks import TASKS
 from core.trace import Recorder
 from core.train import Trainer, cross_entropy
-from helpers import opened
+from helpers import numbers, opened
 from playground.figures.style import alt_text
 from playground.ideas.training_tricks import measure
 from playground.ideas.training_tricks.figures import (
@@ -373,7 +373,7 @@ def page(**query: str):
 def test_every_run_of_a_trick_has_its_own_name(query, names):
     test = page(**query)
     assert not test.warning
-    assert [metric.label for metric in test.metric] == names
+    assert list(numbers(test)) == names
 
 
 def test_nothing_is_said_of_speed_before_it_is_measured():

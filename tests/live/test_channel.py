@@ -2,7 +2,7 @@
 
 import gc
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -58,7 +58,7 @@ def turn(message: str) -> int:
 
 
 def test_a_message_has_only_what_has_changed(runs, channel):
-    channel.show(runs.scene(), began=True)
+    channel.show(runs.scene(), 0)
     told = {}
     assert said(channel.news(told)) == {"count": "step 0", "still": "always the same"}
     assert channel.news(told) is None
@@ -71,7 +71,7 @@ def test_a_message_has_only_what_has_changed(runs, channel):
 
 
 def test_a_picture_is_made_once_for_each_state_whoever_watches(runs, channel):
-    channel.show(runs.scene(), began=True)
+    channel.show(runs.scene(), 0)
     for _ in range(5):
         assert not channel.refresh()
         channel.show(runs.scene())  # the same choices
@@ -85,20 +85,20 @@ def test_a_picture_is_made_once_for_each_state_whoever_watches(runs, channel):
 
 def test_what_looks_as_before_again_is_told_again(runs, channel):
     """Back at step 0 the page looks as at first, but not as the browser was told last."""
-    channel.show(runs.scene(), began=True)
+    channel.show(runs.scene(), 0)
     told = {}
     channel.news(told)
     runs.n = 1
     channel.refresh()
     channel.news(told)
     runs.n = 0
-    parts = channel.show(runs.scene(), began=True)
+    parts = channel.show(runs.scene(), 0)
     assert said(channel.news(told)) == {"count": "step 0"}
     assert parts["count"].number > parts["still"].number
 
 
 def test_the_end_of_a_run_asks_the_page_once_to_be_drawn_again(runs, channel):
-    channel.show(runs.scene(), began=True)
+    channel.show(runs.scene(), 0)
     told = {}
     before = turn(channel.news(told))
     runs.n, runs.moves = 5, False
@@ -106,21 +106,31 @@ def test_the_end_of_a_run_asks_the_page_once_to_be_drawn_again(runs, channel):
     message = channel.news(told)
     assert turn(message) == before + 1 and said(message) == {"count": "step 5"}
     assert not channel.moving and channel.news(told) is None
-    channel.show(runs.scene(), began=False)
+    channel.show(runs.scene(), 0)
     assert channel.news(told) is None
 
 
+def test_a_page_may_depend_on_more_than_whether_anything_moves(runs, channel):
+    scene = replace(runs.scene(), phase=lambda n: n // 10)
+    channel.show(scene, 0)
+    for n, turns in ((9, 0), (10, 1), (11, 1), (20, 2)):
+        runs.n = n
+        channel.refresh()
+        assert channel.turn == turns and channel.moving
+
+
 def test_a_run_that_ends_while_the_page_is_drawn_is_not_missed(runs, channel):
-    began = runs.moves
-    runs.moves = False  # after the page has drawn its buttons
-    channel.show(runs.scene(), began)
+    scene = runs.scene()
+    seen = scene.look()
+    runs.n, runs.moves = 1, False  # after the page has drawn its buttons
+    channel.show(replace(scene, moving=lambda n: n == 0), seen)
     assert channel.turn == 1
-    channel.show(runs.scene())  # further down on the page
+    channel.show(replace(scene, moving=lambda n: n == 0))  # further down on the page
     assert channel.turn == 1
 
 
 def test_a_page_that_shows_nothing_is_told_nothing(runs, channel):
-    channel.show(runs.scene(), began=True)
+    channel.show(runs.scene(), 0)
     channel.hide()
     assert not channel.moving and not channel.refresh()
     assert said(channel.news({})) == {}
@@ -133,7 +143,7 @@ def test_a_picture_that_fails_ends_there_and_leaves_the_rest_alone(channel, capl
         return {"count": Html("0")}
 
     numbers = iter([0, 1])
-    channel.show(Scene(picture, lambda: next(numbers), lambda n: n, lambda n: True), began=True)
+    channel.show(Scene(picture, lambda: next(numbers), lambda n: n, lambda n: True), 0)
     assert not channel.refresh() and not channel.moving
     assert "could not be made" in caplog.text
 
@@ -163,8 +173,8 @@ def test_the_page_itself_sends_a_figure_once_to_whom_the_stream_tells_it(runs, c
 def test_who_watches_is_called_when_the_page_shows_something_else(runs, channel):
     called = []
     with channel.watching(lambda: called.append("here")):
-        channel.show(runs.scene(), began=True)
-    channel.show(runs.scene(), began=True)
+        channel.show(runs.scene(), 0)
+    channel.show(runs.scene(), 0)
     assert called == ["here"]
 
 

@@ -42,7 +42,7 @@ def runs() -> Runs:
 @pytest.fixture
 def channel(runs) -> Channel:
     channel = Channel("visitor")
-    channel.show(runs.scene(), began=True)
+    channel.show(runs.scene(), 0)
     return channel
 
 
@@ -104,7 +104,7 @@ def test_a_tab_hears_what_it_shows_what_changes_and_the_end(listen, channel, run
         runs.n, runs.moves = 2, False
         assert hear(socket) == (1, {"count": "step 2"})
         runs.n = 7  # a knob was turned
-        channel.show(runs.scene(), began=False)
+        channel.show(runs.scene(), 7)
         assert hear(socket) == (1, {"count": "step 7"})
 
 
@@ -124,7 +124,7 @@ def test_two_tabs_hear_their_own_runs(listen, channel, runs):
     others = Runs()
     others.n = 100
     other = Channel("visitor")
-    other.show(others.scene(), began=True)
+    other.show(others.scene(), 0)
     with listen(channel.token) as mine, listen(other.token) as theirs:
         assert hear(mine)[1] == {"count": "step 0"} and hear(theirs)[1] == {"count": "step 100"}
         others.n = 101

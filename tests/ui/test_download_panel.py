@@ -13,7 +13,7 @@ from core import checkpoint
 from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
 from core.train import Trainer
-from helpers import SMALL, fine, number, opened, spec_for, wait
+from helpers import SMALL, fine, numbers, opened, spec_for, wait
 from playground.export.files import config_json
 from playground.history.database import History
 from playground.history.recorder import Recorder
@@ -414,12 +414,12 @@ def test_a_checkpoint_without_a_curve_is_told_by_its_validation_loss():
     data = checkpoint.to_bytes(checkpoint.snapshot(trainer))
     upload(test, "checkpoint_file", "run.zip", data)
     rested(test)
-    assert number(test, "Step") == "10 / 50"
+    assert numbers(test)["Step"] == "10 / 50"
     verdict = texts(test.html)
     assert "nan" not in verdict
     assert 'data-verdict="info"' in verdict or 'data-verdict="good"' in verdict
     fine(test.button(key="step").click().run())
-    assert number(rested(test), "Step") == "11 / 50"
+    assert numbers(rested(test))["Step"] == "11 / 50"
 
 
 def test_a_bad_checkpoint_leaves_the_run_going():

@@ -1,6 +1,7 @@
 """Attention as a lookup: follow one query, try a small dictionary by hand, train one."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import streamlit as st
@@ -24,6 +25,7 @@ from playground.ideas.attention.figures import (
     vectors_picture,
 )
 from playground.ideas.attention.measure import Meeting
+from playground.live.picture import Html, Part, Plot
 from playground.runs.snapshot import Frame, layer_title
 from playground.runs.spec import Spec, counted
 from playground.runs.view import View
@@ -31,6 +33,7 @@ from playground.ui.components import Click, live_plot
 from playground.ui.glossary import explain
 from playground.ui.knob import Knob
 from playground.ui.literal import literal
+from playground.ui.page_head import Tall, projector
 
 SENTENCES = {
     "mat": "the cat sat on the mat",
@@ -562,7 +565,7 @@ def answered(answer: measure.Answer, names: Sequence[str]) -> str:
 # --- learnt ---------------------------------------------------------------------------------
 
 
-def found_keys(views: dict[str, View]) -> None:
+def found_keys(tall: Tall, views: dict[str, View]) -> dict[str, Part]:
     """Each run's attention on the task's example, and whether the query has found its key."""
     maps, titles, notes = [], [], []
     frames = frames_together([view.frames for view in views.values()]) or ()
@@ -572,13 +575,13 @@ def found_keys(views: dict[str, View]) -> None:
             titles.append(f"{label}: {layer_title(name)}, step {frame.step}")
         notes.append(f"**{label}**: {learnt(frame)}")
     if not maps or not all(np.isfinite(one).all() for one in maps):
-        return
+        return {}
     tokens = looked.key_tokens
     figure = found_picture(
-        maps, titles, tokens, looked.hidden, value=measure.asked(tokens), size=common.tall(330, 520)
+        maps, titles, tokens, looked.hidden, value=measure.asked(tokens), size=tall(330, 520)
     )
-    live_plot(figure, key="lookup_found")
-    st.markdown("\n".join(f"- {note}" for note in notes))
+    words = "".join(common.paragraph(note).html for note in notes)
+    return {"lookup_found": Plot(figure, "lookup found"), "lookup_notes": Html(words)}
 
 
 def learnt(frame: Frame) -> str:
@@ -629,6 +632,6 @@ common.training(
     f"{measure.loss_of_a_guess(task):.2f} at best.",
     make_setup(base, [(("n_layers", 1),)]),
     LEARNT,
-    after=found_keys,
+    moving=partial(found_keys, Tall(projector())),
 )
 common.prev_next("lookup")

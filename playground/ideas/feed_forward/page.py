@@ -19,9 +19,10 @@ from playground.ideas.feed_forward.figures import (
     length_picture,
     share_text,
 )
+from playground.live.picture import Html, Part
 from playground.runs.spec import Spec
 from playground.runs.view import Status, View
-from playground.ui.components import live_plot
+from playground.ui.components import live_plot, table
 from playground.ui.knob import Knob
 
 SIMILAR = 0.03  # a difference in accuracy that does not count
@@ -147,13 +148,16 @@ def columns_of(rows: dict[str, dict[str, str]]) -> dict[str, list[str]]:
     return {"": list(rows)} | {column: [row[column] for row in rows.values()] for column in first}
 
 
-def results(views: dict[str, View]) -> None:
+def results(views: dict[str, View]) -> dict[str, Part]:
     """Parameters, and accuracy on unseen examples; when all are finished, also in a sentence."""
+    if not views:
+        return {}
     step = measured_together(views.values())
     right = [accuracy_at(view, step) for view in views.values()]
     when = "" if step is None else f" (step {step})"
-    rows = {
-        name: {
+    rows = [
+        {
+            "": name,
             "blocks": str(view.spec.model.n_layers),
             "parameters": f"{view.spec.model.n_parameters:,}",
             f"symbols right, on examples never seen in training{when}": (
@@ -161,10 +165,11 @@ def results(views: dict[str, View]) -> None:
             ),
         }
         for (name, view), share in zip(views.items(), right, strict=True)
-    }
-    st.table(columns_of(rows))
+    ]
+    said = ""
     if all(view.status is Status.DONE for view in views.values()) and None not in right:
-        st.markdown(what_came_out(*right))
+        said = common.paragraph(what_came_out(*right)).html
+    return {"block_results": Html(table(rows) + said)}
 
 
 def what_came_out(with_: float, without: float, deeper: float) -> str:
@@ -320,6 +325,6 @@ common.training(
     "has seen. Is it the same on every task?",
     make_setup(base, [(("ffn", False),), (("ffn", False), ("n_layers", 3))]),
     RUNS,
-    after=results,
+    moving=results,
 )
 common.prev_next("block")

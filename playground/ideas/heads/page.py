@@ -1,6 +1,7 @@
 """Heads: one width split among several lookups, what each looks at, and what it is worth."""
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import streamlit as st
@@ -13,12 +14,14 @@ from playground.figures import attention_maps
 from playground.ideas import common
 from playground.ideas.heads import measure
 from playground.ideas.heads.figures import diversity_chart, head_table, split_picture
+from playground.live.picture import Part, Plot, Shown
 from playground.runs.snapshot import Frame
 from playground.runs.spec import Spec, counted, in_nats
 from playground.runs.view import View
-from playground.ui.components import live_plot
+from playground.ui.components import live_html, live_plot, live_slider, show_plot
 from playground.ui.knob import Knob
-from playground.ui.run_panels import NEWEST, frame_shown, scrubber
+from playground.ui.page_head import Tall, projector
+from playground.ui.run_panels import NEWEST, frame_shown, scrubbed
 
 COUNTS = (1, 2, 4, 8)
 SPARE = 0.05  # nats: a head that costs less to remove hardly counts
@@ -61,54 +64,82 @@ def what_is_split(found: measure.Split, which: int, config: ModelConfig) -> str:
     )
 
 
-def look(frames: tuple[Frame, ...], spec: Spec, view: View | None) -> None:
+@dataclass(frozen=True)
+class Look:
     """What every head looks at, now or at the chosen step, and what it is worth."""
-    frame = frame_shown(frames, st.session_state.get("heads_step", NEWEST))
-    if len(frames) > 1:
-        moving = view is not None and view.status.moving
-        scrubber(frames, moving, "heads_step", f"Attention at step {frame.step}")
-    found = measure.jobs_of(frame)
-    each = [(block, head) for block in range(len(found)) for head in range(spec.model.n_heads)]
-    names = [f"block {block + 1}, head {head + 1}" for block, head in each]
-    best = [found[block].best(head) for block, head in each]
-    maps = list(frame.attention.values())
-    figure = attention_maps(
-        np.concatenate([attention.stages["weights"] for attention in maps]),
-        maps[0].query_tokens,
-        maps[0].key_tokens,
-        hidden=maps[0].hidden,
-        titles=names,
-        selected=WHICH.present() - 1,
-        columns=spec.model.n_heads,
-        width=MAPS_WIDTH,
-        size=common.tall(min(MAP_ROW, MAPS_WIDTH // spec.model.n_heads + 25) * len(found) + 80),
-    )
-    live_plot(figure, key="heads_maps")
-    diversity = np.array([measure.diversity(frame) for frame in frames]).T  # [block, frame]
-    worth = common.measured_when_idle("heads", view, measure.ablation)
-    left, right = common.beside(3)
-    with left:
-        figure = head_table(
+
+    untrained: Frame
+    spec: Spec
+    step: int  # scrubbed back to, or the newest
+    marked: int  # the head that the page is about
+    worth: measure.Ablation | None
+    tall: Tall
+
+    def __call__(self, views: dict[str, View]) -> dict[str, Part]:
+        view, spec = next(iter(views.values()), None), self.spec
+        frames = (view.frames if view is not None else ()) or (self.untrained,)
+        frame = frame_shown(frames, self.step)
+        found = measure.jobs_of(frame)
+        each = [(block, head) for block in range(len(found)) for head in range(spec.model.n_heads)]
+        names = [f"block {block + 1}, head {head + 1}" for block, head in each]
+        best = [found[block].best(head) for block, head in each]
+        maps = list(frame.attention.values())
+        row = min(MAP_ROW, MAPS_WIDTH // spec.model.n_heads + 25)
+        weights = attention_maps(
+            np.concatenate([attention.stages["weights"] for attention in maps]),
+            maps[0].query_tokens,
+            maps[0].key_tokens,
+            hidden=maps[0].hidden,
+            titles=names,
+            selected=self.marked - 1,
+            columns=spec.model.n_heads,
+            width=MAPS_WIDTH,
+            size=self.tall(row * len(found) + 80),
+        )
+        jobs = head_table(
             names,
             found[0].names,
             np.concatenate([block.measured for block in found]),
             found[0].uniform,
             [str(job) for job in best],
-            None if worth is None else worth.rise.flatten().tolist(),
-            size=common.tall(None),
+            None if self.worth is None else self.worth.rise.flatten().tolist(),
+            size=self.tall(None),
         )
-        live_plot(figure, key="heads_table")
-    with right:
-        figure = diversity_chart(
+        diversity = np.array([measure.diversity(frame) for frame in frames]).T  # [block, frame]
+        differences = diversity_chart(
             [frame.step for frame in frames],
             {f"block {i + 1}": line.tolist() for i, line in enumerate(diversity)},
             shown=frame.step,
             total_steps=spec.training.steps,
-            size=common.tall(300),
+            size=self.tall(300),
         )
-        live_plot(figure, key="heads_diversity")
-    differ = how_they_differ(diversity[:, 0], np.array(measure.diversity(frame)))
-    common.say(f"{what_they_do(frame, best, worth, names)} {differ}")
+        differ = how_they_differ(diversity[:, 0], np.array(measure.diversity(frame)))
+        said = common.paragraph(f"{what_they_do(frame, best, self.worth, names)} {differ}")
+        kept = [frame.step for frame in frames]
+        return {
+            "heads_scrubber": scrubbed(
+                kept, frame.step, spec.training.steps, view is not None and view.status.moving
+            ),
+            "heads_maps": Plot(weights, "heads"),
+            "heads_table": Plot(jobs, "jobs of the heads"),
+            "heads_diversity": Plot(differences, "diversity"),
+            "heads_said": said,
+        }
+
+
+def scrub(step: int) -> None:
+    st.session_state.heads_step = step
+
+
+def draw(_: dict[str, View], parts: Mapping[str, Shown]) -> None:
+    live_slider(parts["heads_scrubber"], scrub)
+    show_plot(parts["heads_maps"])
+    left, right = common.beside(3)
+    with left:
+        show_plot(parts["heads_table"])
+    with right:
+        show_plot(parts["heads_diversity"])
+    live_html(parts["heads_said"])
     st.caption(
         "Left: mean weight on the keys of each kind, over the queries that have one, in the "
         f"example above. Of the way between uniform attention and all of the weight, "
@@ -199,14 +230,15 @@ other = 1 if n_heads > 1 else 8
 names = [counted(count, "head") for count in (n_heads, other)]
 base = Spec(config, task, TrainConfig())
 setup = make_setup(base, [(("n_heads", other),)])
-untrained = (measure.first_look(config, task),)
-
-
-def after(views: dict[str, View]) -> None:
-    view = views[names[0]]
-    look(view.frames or untrained, base, view)
-
-
+views = common.views_of(names, common.idea_runs("heads").series_of(setup))
+look = Look(
+    measure.first_look(config, task),
+    base,
+    st.session_state.get("heads_step", NEWEST),
+    which,
+    common.measured_when_idle("heads", views.get(names[0]), measure.ablation),
+    Tall(projector()),
+)
 common.training(
     "heads",
     f"The same width, the same parameters, the same batches: {names[0]} against {names[1]}. "
@@ -214,8 +246,7 @@ common.training(
     "with each other. On which of them do several heads help?",
     setup,
     names,
-    after,
+    look,
+    draw,
 )
-if common.idea_runs("heads").setup != setup:
-    look(untrained, base, None)
 common.prev_next("heads")

@@ -31,10 +31,11 @@ from playground.ideas.masks.figures import (
     row_picture,
     window_chart,
 )
+from playground.live.picture import Html, Part
 from playground.runs.snapshot import Frame
 from playground.runs.spec import Spec, counted
 from playground.runs.view import Status, View
-from playground.ui.components import Click, live_plot
+from playground.ui.components import Click, live_plot, number_cells
 from playground.ui.knob import Knob
 
 SOURCES = {"causal": causal, "none": everything, "window": sliding_window}
@@ -413,19 +414,22 @@ ACCURACIES = {
 }
 
 
-def after(views: dict[str, View]) -> None:
+def accuracies(views: dict[str, View]) -> dict[str, Part]:
     """Accuracy with teacher forcing, and without, of both at the same step."""
+    if not views:
+        return {}
     frames = frames_together([[f for f in v.frames if measured(f)] for v in views.values()])
     shares = [(f.teacher_forced, f.free_running) for f in frames or ()] or [(None, None)] * 2
-    with st.container(horizontal=True):
-        for label, pair in zip(LINES, shares, strict=True):
-            for (what, about), value in zip(ACCURACIES.items(), pair, strict=True):
-                shown = "–" if value is None else f"{value:.0%}"
-                st.metric(f"{label}: right, {what}", shown, help=about, border=True)
+    cells = {
+        f"{label}: right, {what}": ("–" if value is None else f"{value:.0%}", about)
+        for label, pair in zip(LINES, shares, strict=True)
+        for (what, about), value in zip(ACCURACIES.items(), pair, strict=True)
+    }
     step = "" if frames is None else f", at step {frames[0].step}"
-    st.caption(f"Share of the answers that are right, on validation examples{step}")
+    said = f"<small>Share of the answers that are right, on validation examples{step}</small>"
     if all(view.status is Status.DONE for view in views.values()) and None not in shares[1]:
-        common.say(about_no_mask(*shares[1]))
+        said += common.paragraph(about_no_mask(*shares[1])).html
+    return {"masks_accuracies": Html(number_cells(cells).html + said)}
 
 
 def measured(frame: Frame) -> bool:
@@ -458,6 +462,6 @@ common.training(
     f"{'sinusoidal' if trained == 'rotary' else 'rotary'} positions, and train again.",
     make_setup(base, [(("mask", "none"),)]),
     LINES,
-    after=after,
+    moving=accuracies,
 )
 common.prev_next("masks")

@@ -1,6 +1,7 @@
 """Positions: five ways to encode the order, what a shuffle shows, longer texts than trained on."""
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from playground.ideas.positions.figures import (
     order_picture,
     shuffle_picture,
 )
+from playground.live.picture import Shown
 from playground.runs.spec import Spec, counted
 from playground.runs.view import View
 from playground.ui.components import live_plot
@@ -292,8 +294,10 @@ def noticed(found: measure.Shuffled, kind: str) -> str:
 # --- trained short, tested long -------------------------------------------------------------
 
 
-def tested_longer(views: dict[str, View]) -> None:
+def tested_longer(views: dict[str, View], _: Mapping[str, Shown]) -> None:
     """Each run that is not training, tested on texts longer than it was trained on."""
+    if not views:
+        return
     trained = views[KINDS[0]].spec.task.length
     tests = {
         kind: found
@@ -424,6 +428,6 @@ common.training(
     "3.5). Guess first; each is tested as soon as it finishes or pauses.",
     make_setup(base, [(("position", kind),) for kind in KINDS[1:]]),
     list(KINDS),
-    tested_longer,
+    after=tested_longer,
 )
 common.prev_next("order")

@@ -1,5 +1,7 @@
 """Residuals and norms: what depth does to the stream, to the gradient and to training."""
 
+from collections.abc import Mapping
+
 import streamlit as st
 
 from core.blocks import NORMS, SublayerConnection, keep_second
@@ -18,6 +20,7 @@ from playground.ideas.residuals.figures import (
     skip_bars,
     wiring_picture,
 )
+from playground.live.picture import Shown
 from playground.runs.spec import Spec, counted
 from playground.runs.view import View
 from playground.ui.components import live_plot
@@ -353,9 +356,9 @@ common.source(SublayerConnection, NORMS[norm], *(() if residual else (keep_secon
 LINES = ("with residual connections", "without")
 
 
-def after(views: dict[str, View]) -> None:
+def after(views: dict[str, View], _: Mapping[str, Shown]) -> None:
     """What each block of the trained model is worth: the loss without it."""
-    skipped = common.measured_when_idle("depth", views[LINES[0]], measure.skip_each)
+    skipped = common.measured_when_idle("depth", views.get(LINES[0]), measure.skip_each)
     if skipped is None:
         return
     st.markdown(

@@ -1,6 +1,6 @@
 """The tricks of training: warmup, clipping, tying and precision, and what each one does."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import streamlit as st
@@ -23,10 +23,11 @@ from playground.ideas.training_tricks.figures import (
     time_picture,
     tying_picture,
 )
+from playground.live.picture import Part, Plot, Shown
 from playground.runs.pool import RUNS
 from playground.runs.spec import Changes, Spec
 from playground.runs.view import View
-from playground.ui.components import live_plot
+from playground.ui.components import live_plot, number_cells
 from playground.ui.knob import Knob
 from playground.ui.run_panels import references
 
@@ -151,14 +152,14 @@ def train(
     base: Spec,
     variants: Sequence[tuple[str, Changes]],
     first: str,
-    after: Callable[[dict[str, View]], None] | None = None,
+    moving: Callable[[dict[str, View]], dict[str, Part]] | None = None,
     *,
     conclude: Callable[[dict[str, float], float], str],
 ) -> None:
     """The training at the end: the base, and of the variants those that can run and differ from it.
 
     Args:
-        after: draws more, from the runs by name.
+        moving: more that moves, of the runs by name.
         conclude: the result in a sentence, from the losses by name and the loss of the best guess
             without reading the input.
     """
@@ -167,14 +168,13 @@ def train(
     runs = {frozenset(variant.changes) for variant in found.variants}
     names = [first, *(name for name, change in variants if frozenset(change) in runs)]
 
-    def below(views: dict[str, View]) -> None:
-        if after is not None:
-            after(views)
-        if all(view.status.conclusive for view in views.values()):
+    def below(views: dict[str, View], parts: Mapping[str, Shown]) -> None:
+        common.draw_parts(parts)
+        if views and all(view.status.conclusive for view in views.values()):
             chance = references(base)["chance"].blind
             st.markdown(conclude({name: view.reached() for name, view in views.items()}, chance))
 
-    common.training(f"tricks_{which}", question, found, names, after=below)
+    common.training(f"tricks_{which}", question, found, names, moving, below)
     for reason in found.left_out:
         if "is the base itself" not in reason:
             st.caption(reason)
@@ -239,14 +239,14 @@ def warmup() -> None:
     task = TASKS["reverse"]()
     base = Spec(ModelConfig.for_task(task, n_layers=6, d_model=32), task, flat)
 
-    def rates_below(views: dict[str, View]) -> None:
-        left, _ = st.columns([3, 1], gap="medium")
-        with left:
-            taken = {name: view.lr for name, view in views.items()}
-            figure = schedule_picture(
-                taken, total_steps=steps, width=760, size=common.tall(240, 330)
-            )
-            live_plot(figure, key="tricks_rates")
+    size = common.tall(240, 330)
+
+    def rates_below(views: dict[str, View]) -> dict[str, Part]:
+        if not views:
+            return {}
+        taken = {name: view.lr for name, view in views.items()}
+        figure = schedule_picture(taken, total_steps=steps, width=760, size=size)
+        return {"tricks_rates": Plot(figure, "learning rates")}
 
     change = tuple(
         (name, getattr(mine, name))
@@ -299,22 +299,20 @@ def clipping() -> None:
     training = TrainConfig(optimizer=optimizer, lr=rate, clip=None, steps=200)
     plain, clipped = "as they are", f"clipped at {clip:g}"
 
-    def norms_below(views: dict[str, View]) -> None:
+    size = common.tall(300, 400)
+
+    def norms_below(views: dict[str, View]) -> dict[str, Part]:
+        if not views:
+            return {}
         norms = {name: view.grad_norm for name, view in views.items()}
         shares = {name: measure.share_clipped(values, clip) for name, values in norms.items()}
-        left, right = st.columns([3, 1], gap="medium", vertical_alignment="center")
-        with left:
-            figure = norm_history(
-                norms, clip, shares, total_steps=200, width=760, size=common.tall(300, 400)
-            )
-            live_plot(figure, key="tricks_norms")
-        if len(norms.get(clipped, ())):
-            right.metric(
-                "Steps clipped",
-                f"{shares[clipped]:.0%}",
-                help=f"Share of the steps of the run {clipped} whose gradient was longer, before "
-                "clipping.",
-            )
+        figure = norm_history(norms, clip, shares, total_steps=200, width=760, size=size)
+        share = f"{shares[clipped]:.0%}" if len(norms.get(clipped, ())) else "–"
+        about = f"Of the run {clipped}: its gradient was longer, before clipping."
+        return {
+            "tricks_norms": Plot(figure, "gradient norms"),
+            "tricks_share": number_cells({"Steps clipped": (share, about)}),
+        }
 
     train(
         "clipping",
@@ -354,9 +352,10 @@ def tying() -> None:
     task = TASKS["text" if knobs else name](**knobs)
     base = Spec(ModelConfig.for_task(task), task, TrainConfig(steps=steps))
 
-    def sizes_below(views: dict[str, View]) -> None:
+    def sizes_below(views: dict[str, View]) -> dict[str, Part]:
         counts = {name: view.spec.model.n_parameters for name, view in views.items()}
-        st.markdown(", ".join(f"**{name}** {n:,} parameters" for name, n in counts.items()))
+        said = ", ".join(f"**{name}** {n:,} parameters" for name, n in counts.items())
+        return {"tricks_sizes": common.paragraph(said)}
 
     train(
         "tying",

@@ -1,6 +1,6 @@
 """Streamlit components of the playground."""
 
-from playground.ui.components.live import live_html, live_slider, live_stream, number_cells
+from playground.ui.components.live import live_html, live_slider, live_stream, number_cells, table
 from playground.ui.components.live_plot import Click, live_plot, show_plot
 
 __all__ = [
@@ -11,4 +11,5 @@ __all__ = [
     "live_stream",
     "number_cells",
     "show_plot",
+    "table",
 ]

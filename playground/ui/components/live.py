@@ -7,7 +7,7 @@ Streamlit draws each part once; from then on the stream of the tab (`playground/
 import hashlib
 import importlib.metadata
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -111,4 +111,15 @@ def number_cells(cells: Mapping[str, tuple[str, str]]) -> Html:
             for title, (value, help) in cells.items()
         )
         + "</div>"
+    )
+
+
+def table(rows: Sequence[Mapping[str, str]]) -> str:
+    """HTML of a table: a row for each mapping, title of the column -> what stands there."""
+    titles = "".join(f"<th>{escape(title)}</th>" for title in rows[0])
+    lines = ("".join(f"<td>{escape(cell)}</td>" for cell in row.values()) for row in rows)
+    return (
+        f'<div class="numbers-table"><table><thead><tr>{titles}</tr></thead><tbody>'
+        + "".join(f"<tr>{line}</tr>" for line in lines)
+        + "</tbody></table></div>"
     )
