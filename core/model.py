@@ -43,6 +43,7 @@ class Embedding(nn.Module):
         self.factor = embedding_factor(config)
 
     def forward(self, tokens: Tokens) -> Stream:
+        self.position.check(tokens)
         x = self.tokens(tokens) * self.factor  # [batch, length, d_model]
         return self.position.add(x)
 

@@ -9,11 +9,13 @@ import math
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from core.config import ModelConfig
+from core.tokens import PAD
 
+Tokens = Int[Tensor, "batch length"]
 Stream = Float[Tensor, "batch length d_model"]
 Heads = Float[Tensor, "batch heads length d_head"]
 
@@ -24,6 +26,9 @@ class Position(nn.Module):
     Nothing is added, rotated or biased: the model must live with what the mask gives away about
     order.
     """
+
+    def check(self, tokens: Tokens) -> None:
+        """Refuse rows that this scheme would read as something else (ValueError)."""
 
     def add(self, x: Stream) -> Stream:
         return x
@@ -49,7 +54,26 @@ def sinusoids(length: int, d_model: int) -> Float[Tensor, "length d_model"]:
     return table[:, :d_model].float()
 
 
-class Sinusoidal(Position):
+class Counted(Position):
+    """What adds a vector per position counts from the first one, padding included.
+
+    Padding in front would put every token further back, where it means something else: rows are
+    filled up at their end. (Schemes that know distances only give the same answer either way.)
+    """
+
+    def check(self, tokens: Tokens) -> None:
+        if tokens.is_meta:  # shapes without numbers
+            return
+        begins_late = tokens[:, 0] == PAD
+        if begins_late.any():  # a row of nothing but padding has no token to misread
+            for row in (begins_late & (tokens != PAD).any(1)).nonzero().flatten().tolist():
+                raise ValueError(
+                    f"tokens: row {row} begins with padding: positions are counted from the "
+                    "first column, so padding goes behind the tokens"
+                )
+
+
+class Sinusoidal(Counted):
     """A fixed wave pattern, added to the tokens."""
 
     def __init__(self, max_len: int, d_model: int) -> None:
@@ -63,7 +87,7 @@ class Sinusoidal(Position):
         return x + self.table[:length]
 
 
-class Learned(Position):
+class Learned(Counted):
     """One learnt vector per position, added to the tokens: none beyond `max_len`."""
 
     def __init__(self, max_len: int, d_model: int) -> None:

@@ -26,7 +26,7 @@ class Add(QuestionTask):
 
     name = "add"
     title = "Addition"
-    about = "Add two numbers: each digit of the sum needs two digits and the carry from behind."
+    about = "Add two numbers: a digit depends on its column and, by the carry, on all behind it."
 
     symbols: int = knob(10, low=2, high=16, help="Base of the numbers: 10 is decimal.")
     length: int = knob(2, low=1, high=8, help="Digits of each number.")

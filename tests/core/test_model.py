@@ -56,9 +56,10 @@ def grid() -> list[dict]:
 
 GRID = grid()
 
-FULL, PADDED, LATE, EMPTY = [5, 3, 1, 2, 4], [7, 6, 0, 0, 0], [0, 0, 3, 2, 6], [0] * 5
-TOKENS = torch.tensor([FULL, PADDED, LATE, EMPTY])
-SOURCE = torch.tensor([FULL[:4], EMPTY[:4], PADDED[:4], LATE[:4]])
+FULL, PADDED, GAP, EMPTY = [5, 3, 1, 2, 4], [7, 6, 0, 0, 0], [3, 0, 0, 2, 6], [0] * 5
+TOKENS = torch.tensor([FULL, PADDED, GAP, EMPTY])
+SOURCE = torch.tensor([FULL[:4], EMPTY[:4], PADDED[:4], GAP[:4]])
+LATE = [0, 0, 3, 2, 6]  # in place of GAP where positions are distances only
 
 
 def tiny(**switches) -> ModelConfig:
@@ -67,7 +68,10 @@ def tiny(**switches) -> ModelConfig:
 
 
 def inputs_for(config: ModelConfig, device: str = "cpu") -> tuple[torch.Tensor, ...]:
-    both = (SOURCE, TOKENS) if config.architecture == "encoder-decoder" else (TOKENS,)
+    source, tokens = SOURCE.clone(), TOKENS.clone()
+    if config.position not in ("sinusoidal", "learned"):  # these refuse padding in front
+        source[3], tokens[2] = torch.tensor(LATE[:4]), torch.tensor(LATE)
+    both = (source, tokens) if config.architecture == "encoder-decoder" else (tokens,)
     return tuple(tokens.to(device) for tokens in both)
 
 
@@ -127,8 +131,8 @@ def check_weights(config: ModelConfig, trace: Recorder, inputs: tuple[torch.Tens
 def test_every_combination_runs_learns_and_can_be_looked_at(architecture, position, device64):
     """Forward; backward with finite gradients for every parameter; looking changes nothing.
 
-    The batch holds a full row, a padded one, one that begins with padding and one that is
-    nothing else, so that there are queries that see no key (MSK-01).
+    The batch holds a full row, a padded one, one that begins with padding (or has a gap) and one
+    that is nothing else, so that there are queries that see no key (MSK-01).
     """
     points = [p for p in GRID if (p["architecture"], p["position"]) == (architecture, position)]
     assert len(points) == len(SCALES) * len(MASKS) * 2
@@ -334,3 +338,31 @@ def test_hot_change_adopts_the_very_parameters(architecture, position, field, ra
 def test_forward_without_a_trace_equals_forward_with_no_trace():
     model = build_model(tiny())
     assert torch.equal(model(TOKENS), model(TOKENS, NO_TRACE))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("position", POSITIONS)
+def test_padding_in_front_of_a_row_is_refused_or_changes_nothing(architecture, position):
+    config = tiny(architecture=architecture, position=position)
+    model = build_model(config).double()
+    alone, late = torch.tensor([[3, 2, 6]]), torch.tensor([LATE])
+    both = architecture == "encoder-decoder"
+    rows = [((late,), (alone,))]
+    if both:  # in front of the source, and of the target
+        rows = [((late, alone), (alone, alone)), ((alone, late), (alone, alone))]
+    for padded, plain in rows:
+        if position in ("sinusoidal", "learned"):
+            with pytest.raises(ValueError, match="row 0 begins with padding"):
+                model(*padded)
+        else:
+            difference = model(*padded)[:, -3:] - model(*plain)
+            assert difference.abs().max() < 1e-5  # rotary turns by float32 angles
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_padding_behind_a_row_and_rows_of_nothing_else_are_welcome(position):
+    model = build_model(tiny(position=position)).double()
+    together = model(torch.tensor([[3, 2, 6, 0, 0], EMPTY]))
+    alone = model(torch.tensor([[3, 2, 6]]))
+    assert torch.allclose(together[:1, :3], alone, rtol=0, atol=1e-12)
+    assert torch.isfinite(together).all()

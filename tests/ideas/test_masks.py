@@ -299,6 +299,18 @@ def test_exact_rounding_and_a_difference_are_three_things(value, said):
 # --- the page ---------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("text", "value"), [("3", 3), ("position 4", 3), ("Position 1", 0)])
+def test_a_link_of_before_still_means_the_position_it_meant(text, value):
+    test = opened("masks", masks_query=text)
+    assert test.session_state.masks_query == value and not test.warning
+
+
+@pytest.mark.parametrize("text", ["position", "position x", "place 3", "13", "a b c", ""])
+def test_a_position_in_a_link_that_is_none_is_said(text):
+    test = opened("masks", masks_query=text)
+    assert test.session_state.masks_query == 7 and len(test.warning) == 1
+
+
 def test_a_cell_is_changed_and_taken_back_without_a_mouse():
     test = fine(opened().switch_page("ideas/masks/page.py").run())
     assert "Nothing leaks" in texts_of(test)

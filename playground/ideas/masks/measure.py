@@ -202,6 +202,7 @@ def padded(kind: str, window: int, n_layers: int, position: str, side: str) -> P
     found = []
     for pad_mask in (True, False):
         model = untrained(n_layers, pad_mask=pad_mask, position=position, mask=kind, window=window)
+        model.embed.position.check = lambda tokens: None  # what a model refuses is shown here
         together = model(batch)
         difference = torch.full(batch.shape, torch.nan)
         for i, row in enumerate(rows):

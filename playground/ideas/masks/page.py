@@ -45,7 +45,19 @@ MOST_EDITS = 100  # that can be undone
 
 def position_text(i: int) -> str:
     """A position as the page counts: from 1."""
-    return str(i + 1)
+    return f"position {i + 1}"
+
+
+def position_in_link(text: str) -> int:
+    """The position that a link means: links of an earlier version counted from 0, in bare numbers.
+
+    Raises:
+        ValueError: it is no number.
+    """
+    word, number = text.lower().split() if " " in text else ("", text)
+    if word not in ("", "position"):
+        raise ValueError(text)
+    return int(number) - 1 if word else int(number)
 
 
 def choose_window_mask() -> None:
@@ -95,6 +107,7 @@ QUERY = Knob(
     7,
     "The query that is followed, on the right of the picture and below.",
     position_text,
+    parse=position_in_link,
 )
 KEY = Knob(
     "masks_key",
@@ -103,6 +116,7 @@ KEY = Knob(
     4,
     "The cell of this query and this key is the one to change.",
     position_text,
+    parse=position_in_link,
 )
 POSITION = Knob(
     "masks_position",
@@ -187,7 +201,7 @@ def about_mask(found: measure.Reach, seen: np.ndarray, window: int | None, n_lay
         said += "." if n == most else f", and there are only {count} tokens."
     if empty := np.flatnonzero(~seen.any(-1)).tolist():
         who = "Query {} sees" if len(empty) == 1 else "Queries {} see"
-        said += f" {who.format(', '.join(map(position_text, empty)))} nothing."
+        said += f" {who.format(', '.join(str(i + 1) for i in empty))} nothing."
     return said
 
 
@@ -202,7 +216,7 @@ def about_row(found: measure.Reach, seen: np.ndarray, query: int) -> str:
         )
     return (
         f"Query {query + 1} sees nothing. Softmax alone would still give out weights, "
-        f"{found.softmax[0, query].max():.2f} each: added to {measure.HIDDEN_SCORE:.2g} the scores "
+        f"{found.softmax[0, query].max():.2f} each: added to {hidden()} the scores "
         "are lost in rounding. So the code multiplies such a row by 0, attention passes on "
         f"{found.handed_over[query]:g}, and only the residual connection is left: output "
         f"{query + 1} is reached by {counted(int(found.reached[query].sum()), 'token')}, its own. "
@@ -225,11 +239,17 @@ def about_padding(parts: Sequence[tuple], kind: str, position: str) -> str:
     if start > measure.ROUNDING:
         return (
             f"{said}, because every token is at another position, and with {position} positions "
-            "that matters. Hiding the padding does not help."
+            "that matters. Hiding the padding does not help: outside this measurement, the model "
+            "refuses such a batch."
         )
     if position == "none":
         return f"{said}: without positions it does not matter where a token is."
     return f"{said}: {position} positions encode distances only."
+
+
+def hidden() -> str:
+    """What the code adds for −∞, typeset."""
+    return f"${common.tex(f'{measure.HIDDEN_SCORE:.2g}')}$"
 
 
 def _as(difference: float) -> str:
@@ -334,7 +354,7 @@ live_plot(
 )
 common.say(about_row(found, seen, query))
 st.caption(
-    f"Head 1 of block 1. For −∞ the code adds {measure.HIDDEN_SCORE:.2g}, half of the most "
+    f"Head 1 of block 1. For −∞ the code adds {hidden()}, half of the most "
     "negative float32: far enough for a weight of exactly 0, and a finite number, so that a row "
     "with every key hidden does not become NaN."
 )
