@@ -37,6 +37,8 @@ USE_KNOBS = ("", "compare")
 # A width and a text size that the theme has no words for.
 STYLE = """
 [data-testid=stMainBlockContainer] { padding-left: 2rem; padding-right: 2rem; }
+.katex-display > .katex { white-space: normal; }
+.katex-display > .katex .base { margin: 0.2rem 0; }
 .numbers { display: grid; grid-template-columns: repeat(auto-fit, minmax(7rem, 1fr)); gap: 0.4rem; }
 .numbers small { display: block; }
 .numbers-table { overflow-x: auto; }

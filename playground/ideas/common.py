@@ -64,10 +64,19 @@ def row() -> DeltaGenerator:
     return st.container(horizontal=True, vertical_alignment="bottom")
 
 
-def choose(*knobs: Knob) -> list[Any]:
-    """Draw knobs side by side, and read them off."""
+def more() -> DeltaGenerator:
+    """Room for what is chosen less often: behind a button."""
+    return st.popover("More", icon=":material/tune:")
+
+
+def choose(*knobs: Knob, rest: Sequence[Knob] = ()) -> list[Any]:
+    """Draw knobs side by side and the rest behind a button, and read them off in this order."""
     with row():
-        return [knob.draw() for knob in knobs]
+        found = [knob.draw() for knob in knobs]
+        if rest:
+            with more():
+                found += [knob.draw() for knob in rest]
+    return found
 
 
 def beside(share: float, **style: Any) -> Sequence[DeltaGenerator]:
@@ -92,9 +101,18 @@ def paragraph(text: str) -> Html:
     return Html(f"<p>{marked}</p>")
 
 
-def formula(latex: str, numbers: str = "") -> None:
-    """The formula, and below it the same with the numbers of the picture."""
-    st.latex(latex + (r"\qquad " + numbers if numbers else ""))
+def formula(*parts: str) -> None:
+    r"""The formula, and the same with the numbers of the picture: equations side by side.
+
+    In a narrow window they stand below each other, and a long one goes on in the next line.
+
+    Args:
+        parts: in TeX; a \quad in them separates two equations as well.
+    """
+    where = {"horizontal_alignment": "center", "vertical_alignment": "center"}
+    with st.container(horizontal=True, **where):
+        for equation in re.split(r",?\s*\\q?quad\s*", r"\quad".join(parts)):
+            st.latex(equation.rstrip(","), width="content")
 
 
 def source(*objects: Any) -> None:

@@ -141,7 +141,12 @@ class Knob:
         # For a row of buttons None means that no button is pressed.
         if len(offered) <= self.most and None not in offered:
             return st.segmented_control(
-                options=offered, default=default, required=True, format_func=self._shown, **common
+                options=offered,
+                default=default,
+                required=True,
+                format_func=self._shown,
+                wrap=True,
+                **common,
             )
         return st.select_slider(options=offered, value=default, format_func=self._shown, **common)
 

@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from core.attention import SelfAttention, attention, attention_spelled_out
 from core.config import ModelConfig, TrainConfig
@@ -217,7 +218,7 @@ def embedded(one: Meeting) -> Shown:
     return (
         f"“{one.asks}” becomes {width} numbers: its own vector, the same at every position, "
         f"{where}.",
-        vectors_picture(panels, found.words, marks=marks, signs="+=", size=common.tall(345, 560)),
+        vectors_picture(panels, found.words, marks=marks, signs="+=", size=common.tall(345, 430)),
     )
 
 
@@ -228,7 +229,7 @@ def vectors(one: Meeting) -> Shown:
     return (
         f"Three matrices turn each x into three vectors of {found.d_head} numbers: the query asks, "
         "the key is compared with it, the value is passed on.",
-        vectors_picture(panels, found.words, marks=marks, size=common.tall(345, 560)),
+        vectors_picture(panels, found.words, marks=marks, size=common.tall(345, 430)),
     )
 
 
@@ -243,7 +244,7 @@ def on_map(one: Meeting, stage: str, bars: Bars) -> Figure:
         hidden=found.hidden,
         query=query,
         key=key,
-        size=common.tall(345, 560),
+        size=common.tall(345, 430),
     )
 
 
@@ -335,7 +336,7 @@ def weighted_sum(one: Meeting) -> Shown:
         at_z=blend.z,
         axes=blend.axes,
         outline=blend.outline,
-        size=common.tall(345, 560),
+        size=common.tall(345, 430),
     )
     return (
         f"z is a weighted mean of {counted(int(one.seen.sum()), 'value')}, so it lies "
@@ -369,21 +370,39 @@ STAGE = Knob(
 # --- in a model -----------------------------------------------------------------------------
 
 
-def in_a_model(words: Sequence[str]) -> None:
-    with common.row():
-        d_model = WIDTH.draw(width="content")
-        n_heads = HEADS.draw([n for n in HEADS.choices if d_model % n == 0], width="content")
-        head = HEAD.draw(range(1, n_heads + 1), width=200 if n_heads > 6 else "content") - 1
+def in_a_model(words: Sequence[str], more: DeltaGenerator) -> None:
+    with more:
+        d_model = WIDTH.draw()
+        n_heads = HEADS.draw([n for n in HEADS.choices if d_model % n == 0])
+        head = HEAD.draw(range(1, n_heads + 1)) - 1
         switches = [knob.draw() for knob in (SCALED, CAUSAL, PLACED)]
-        seed = NUMBERS.draw(width=150)
-        st.button(
-            "New weights",
-            key="lookup_new",
-            icon=":material/casino:",
-            on_click=new_weights,
-        )
+        seed = NUMBERS.draw()
+        st.button("New weights", key="lookup_new", icon=":material/casino:", on_click=new_weights)
+    stage = choose_stage()
+    pictures = st.container(gap="xsmall")
     with common.row():
         query, key = (choose_word(*about, words) for about in (QUERY, KEY))
+    one = Meeting(measure.look(words, d_model, n_heads, *switches, seed), head, query, key)
+    with pictures:
+        says, figure = STAGES[stage][1](one)
+        line = sentence_line(words, one.weights, ~one.seen, query)
+        st.html(
+            '<div style="display: flex; flex-wrap: wrap; gap: 0.2rem 1.2rem; align-items: center">'
+            f'{line}<div role="status" style="flex: 1 1 20rem">{explain(says)}</div></div>'
+        )
+        clicks = {"on_click": choose_cell} if stage in MAPS else {}
+        live_plot(figure, key="lookup_picture", **clicks)
+    arithmetic(one)
+    if stage == "z":
+        first = (one.weights.astype(float) * one.found.v[head, :, 0])[one.seen]
+        z = one.found.z[head, query, 0]
+        common.formula(rf"z_1 = \sum_j w_j v_{{j1}} = {sum_of(first)} = {z:.2f}")
+    remarks(one)
+    common.source(attention_spelled_out, SelfAttention.forward)
+
+
+def choose_stage() -> str:
+    """One step of the formula, and the way to the next."""
     with st.container(horizontal=True, vertical_alignment="center"):
         stage = STAGE.draw(label_visibility="collapsed")
         names = list(STAGES)
@@ -401,22 +420,7 @@ def in_a_model(words: Sequence[str]) -> None:
                 shortcut=label[0],
                 type=kind,
             )
-    one = Meeting(measure.look(words, d_model, n_heads, *switches, seed), head, query, key)
-    says, figure = STAGES[stage][1](one)
-    line = sentence_line(words, one.weights, ~one.seen, query)
-    st.html(
-        '<div style="display: flex; flex-wrap: wrap; gap: 0.2rem 1.2rem; align-items: center">'
-        f'{line}<div role="status" style="flex: 1 1 24rem">{explain(says)}</div></div>'
-    )
-    clicks = {"on_click": choose_cell} if stage in MAPS else {}
-    live_plot(figure, key="lookup_picture", **clicks)
-    arithmetic(one)
-    if stage == "z":
-        first = (one.weights.astype(float) * one.found.v[head, :, 0])[one.seen]
-        z = one.found.z[head, query, 0]
-        st.latex(rf"z_1 = \sum_j w_j v_{{j1}} = {sum_of(first)} = {z:.2f}")
-    remarks(one)
-    common.source(attention_spelled_out, SelfAttention.forward)
+    return stage
 
 
 def arithmetic(one: Meeting) -> None:
@@ -424,15 +428,15 @@ def arithmetic(one: Meeting) -> None:
     cell, scale = one.cell(), one.found.scale
     root = r"\frac{q\,k^\top}{\sqrt{d_k}}" if scale != 1 else r"q\,k^\top"
     common.formula(
-        rf"z = \mathrm{{softmax}}\left({root}\right) v:",
+        rf"z = \mathrm{{softmax}}\left({root}\right) v",
         rf"q \cdot k = \sum_i q_i k_i = {sum_of(cell.products)} = {cell.score:.2f}",
     )
     above, below = (common.tex(number(value)) for value in (cell.power, cell.total))
     power = rf"e^{{{cell.score:.2f} \times {scale:.3g}}} = e^{{{cell.scaled:.2f}}} = {above}"
-    st.latex(
-        (r"e^{-\infty} = 0" if cell.hidden else power)
-        + rf",\qquad \sum_{{\text{{keys}}}} e^{{…}} = {below},\qquad "
-        rf"\text{{weight}} = \frac{{{above}}}{{{below}}} = {cell.weight:.3f}\rule{{0pt}}{{4.5ex}}"
+    common.formula(
+        r"e^{-\infty} = 0" if cell.hidden else power,
+        rf"\sum_{{\text{{keys}}}} e^{{…}} = {below}",
+        rf"\text{{weight}} = \frac{{{above}}}{{{below}}} = {cell.weight:.3f}",
     )
 
 
@@ -470,9 +474,9 @@ def preset(angle: float, length: float) -> None:
     st.session_state.lookup_angle, st.session_state.lookup_length = int(angle), length
 
 
-def by_hand() -> None:
-    with common.row():
-        count = COUNT.draw(width="content")
+def by_hand(more: DeltaGenerator) -> None:
+    with more:
+        count = COUNT.draw()
         names, prices = list(PRICES)[:count], tuple(map(float, list(PRICES.values())[:count]))
         angles = tuple(
             Knob(
@@ -481,7 +485,7 @@ def by_hand() -> None:
                 tuple(range(0, 360, 30)),
                 KEYS[i],
                 f"The direction of the key of {name}, in degrees.",
-            ).draw(width=230)
+            ).draw()
             for i, name in enumerate(names)
         )
     with common.row():
@@ -514,7 +518,7 @@ def by_hand() -> None:
         length=length,
         result=answer.result,
         mean=answer.mean,
-        size=common.tall(345, 560),
+        size=common.tall(345, 430),
     )
     live_plot(figure, key="lookup_picture")
     products = " + ".join(
@@ -522,8 +526,8 @@ def by_hand() -> None:
         for weight, price in zip(answer.weights, prices, strict=True)
     )
     common.formula(
-        r"z = \mathrm{softmax}\left(\frac{q\,k^\top}{\sqrt{2}}\right) v",
-        rf"= {products} = {answer.result:.2f}",
+        r"z = \mathrm{softmax}\left(\frac{q\,k^\top}{\sqrt{2}}\right) v"
+        rf" = {products} = {answer.result:.2f}",
     )
     scores = ", ".join(
         f"{name} {short(score)}" for name, score in zip(names, answer.scores, strict=True)
@@ -614,12 +618,13 @@ with st.container(gap="xsmall"):
     with common.row():
         mode = MODE.draw(width="content")
         words = sentence() if mode == "in a model" else ()
+        more = common.more()
     if problem := st.session_state.pop("lookup problem", None):
         st.error(literal(problem))
     if mode == "in a model":
-        in_a_model(words)
+        in_a_model(words, more)
     else:
-        by_hand()
+        by_hand(more)
 
 LEARNT = ("two blocks", "one block")
 task = TASKS["recall"]()

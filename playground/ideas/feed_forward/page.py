@@ -193,9 +193,9 @@ common.begin(
     "two thirds of a block's weights.",
 )
 with common.row():
-    width = WIDTH.draw(width=330)
+    width = WIDTH.draw(width=240)
     factor = FACTOR.draw()
-    layers = LAYERS.draw(width=250)
+    layers = LAYERS.draw(width=200)
     with st.container(horizontal=True, width="content"):
         for title, sizes in PRESETS.items():
             st.button(
@@ -206,7 +206,8 @@ with common.row():
                 help=f"d_model {sizes[0]:,}, d_ff {sizes[0] * sizes[1]:,}, {sizes[2]} blocks, "
                 f"{sizes[3]:,} tokens, vocabulary {sizes[4]:,}; tables {sizes[5]}.",
             )
-length, vocabulary, tables = choose(LENGTH, VOCABULARY, TABLES)
+    with common.more():
+        length, vocabulary, tables = (knob.draw() for knob in (LENGTH, VOCABULARY, TABLES))
 
 config = measure.model_config(width, factor, layers, vocabulary, length, tables == GPT)
 costs = measure.costs(config, length)
@@ -248,8 +249,8 @@ figure = length_picture(
 live_plot(figure, key="block_lengths")
 common.formula(
     r"4L^2d \;=\; L\,(8d^2 + 4\,d\,d_{ff}) + \tfrac{2LdV}{n_{layers}} \;\Rightarrow\;"
-    r" L = 2d + d_{ff} + \tfrac{V}{2\,n_{layers}}",
-    rf"= 2\cdot{d} + {hidden} + \tfrac{{{vocabulary}}}{{2\cdot{layers}}} ="
+    r" L = 2d + d_{ff} + \tfrac{V}{2\,n_{layers}}"
+    rf" = 2\cdot{d} + {hidden} + \tfrac{{{vocabulary}}}{{2\cdot{layers}}} ="
     rf" {common.tex(f'{crossing:,.1f}')}",
 )
 with st.container(horizontal=True, vertical_alignment="center"):

@@ -323,7 +323,7 @@ with picture_above:
             edited=by_hand,
             output=query,
             key=key,
-            size=common.tall(450, 560),
+            size=common.tall(430),
         ),
         key="masks_picture",
         on_click=clicked(cells),

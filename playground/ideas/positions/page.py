@@ -368,16 +368,18 @@ common.begin(
     "input.",
 )
 with common.row():
-    kind, d_model, n_heads, length = (
-        knob.draw(width="content") for knob in (KIND, WIDTH, HEADS, LENGTH)
-    )
-    chosen = 0
-    if kind == "alibi":
-        width = "content" if n_heads < 8 else 200
-        chosen = HEAD.draw(tuple(range(1, n_heads + 1)), width=width) - 1
-    elif kind != "none":
-        width = d_model // n_heads if kind == "rotary" else d_model
-        chosen = PAIR.draw(tuple(range(width // 2)), width=200)
+    kind = KIND.draw()
+    shown = st.container(width="content")
+    with common.more():
+        d_model, n_heads, length = WIDTH.draw(), HEADS.draw(), LENGTH.draw()
+    with shown:
+        chosen = 0
+        if kind == "alibi":
+            width = "content" if n_heads < 8 else 200
+            chosen = HEAD.draw(tuple(range(1, n_heads + 1)), width=width) - 1
+        elif kind != "none":
+            width = d_model // n_heads if kind == "rotary" else d_model
+            chosen = PAIR.draw(tuple(range(width // 2)), width=200)
 
 explain, *code = SCHEMES[kind]
 explained = explain(Shape(kind, d_model, n_heads, length, chosen))

@@ -116,12 +116,12 @@ common.begin(
     "at initialisation.",
 )
 with common.row():
-    scale = SCALE.draw(width=340)
-    init = INIT.draw(width=270)
-    n_heads = HEADS.draw(width=210)
-with common.row():
-    d_head = WIDTH.draw(measure.widths(n_heads))
-    keys = KEYS.draw()
+    scale, init = SCALE.draw(), INIT.draw()
+    widths = st.container(width="content")
+    with common.more():
+        n_heads, keys = HEADS.draw(), KEYS.draw()
+    with widths:
+        d_head = WIDTH.draw(measure.widths(n_heads))
 
 found, usual, without = (
     measure.scores(d_head, n_heads, s, init, keys) for s in (scale, "sqrt_d_head", "none")

@@ -228,7 +228,7 @@ def warmup() -> None:
     lines = {flat_name: measure.schedule(flat)}
     if mine != flat:
         lines[mine_name] = rates
-    picture(schedule_picture(lines, total_steps=steps, size=common.tall(300, 400)))
+    picture(schedule_picture(lines, total_steps=steps, size=common.tall(300, 350)))
     then = r"0.1 + 0.9\,\tfrac{1 + \cos \pi p}{2}" if decay == "cosine" else "1"
     common.formula(
         r"\eta_i = \eta_{max}\cdot\begin{cases}\frac{i + 1}{w + 1} & i < w\\ "
@@ -289,7 +289,7 @@ def clipping() -> None:
             f"{clip:g} leaves them as they are."
         )
     common.say(said)
-    picture(clip_picture(clip, found.before, found.after, size=common.tall(330, 430)))
+    picture(clip_picture(clip, found.before, found.after, size=common.tall(330, 360)))
     common.formula(
         r"g \leftarrow g\cdot\min\!\left(1,\; \frac{c}{\lVert g\rVert}\right),",
         rf"\min\!\left(1,\; \frac{{{clip:g}}}{{{longest:.3g}}}\right) = {factor:.3g}",
@@ -341,10 +341,10 @@ def tying() -> None:
         f"One table for input and output saves {before - after:,} of {before:,} parameters, "
         f"{saved:.1%}." + (" With this vocabulary that is hardly worth it." if saved < FEW else "")
     )
-    picture(tying_picture(two, one, size=common.tall(300, 390)))
+    picture(tying_picture(two, one, size=common.tall(300, 360)))
     common.formula(
-        r"\mathrm{logits} = x\,E^{\top}, \qquad V \cdot d_{model}",
-        rf"= {vocabulary} \cdot {width} = {common.tex(f'{before - after:,}')}",
+        r"\mathrm{logits} = x\,E^{\top}, \qquad V \cdot d_{model}"
+        rf" = {vocabulary} \cdot {width} = {common.tex(f'{before - after:,}')}",
     )
     common.source(Transformer)
     name = TASK.draw()
@@ -401,7 +401,7 @@ def precision() -> None:
         f"{kept(found)}, but it holds only two to three digits of any number."
     )
     types = {name: measure.number_format(name) for name in ("fp32", "bf16", "fp16")}
-    picture(precision_picture(types, found.exponents, size=common.tall(330, 430)))
+    picture(precision_picture(types, found.exponents, size=common.tall(330, 360)))
     timed(width, device_name)
     half = types["fp16"]
     common.formula(
