@@ -25,7 +25,7 @@ from playground.ui.components import live_plot
 from playground.ui.literal import literal
 from playground.ui.page_head import head, tall
 from playground.ui.page_list import INSTRUMENTS
-from playground.ui.run_panels import IN_WORDS, log_switch, references
+from playground.ui.run_panels import IN_WORDS, log_switch, references, say_apart
 from playground.ui.session import controller as my_controller
 from playground.ui.session import for_visitor, history_owner, how_long
 
@@ -217,12 +217,16 @@ def curves(chosen: list[Entry]) -> None:
         st.caption("These runs learn different tasks: their losses cannot be compared directly.")
     if shared:
         st.caption(literal(f"All of them: {shared}; what is not named is at its default."))
+    specs = specs_of({names[entry.id]: entry for entry in chosen})
+    if with_mine:
+        specs["the Playground's run"] = view.spec
+    say_apart(specs)
     figure = comparison_chart(
         bands,
         log=log,
         width=600,
         size=tall(430),
-        **references_of(chosen[0]) if len(tasks) == 1 else {},
+        **references(*specs.values()),
     )
     live_plot(figure, key="history_curves", name="history")
 
@@ -233,10 +237,11 @@ def one_curve(label: str, view: View, colour: int) -> Band:
     return Band(label, view.steps.tolist(), *losses, colour_index=colour, marks=view.marks)
 
 
-def references_of(entry: Entry) -> dict[str, Any]:
-    """The chance losses and the floor; a text that is no longer here has none."""
+def specs_of(named: dict[str, Entry]) -> dict[str, Spec]:
+    """What they were in the end; nothing where a text is no longer here."""
     with suppress(ValueError):
-        return references(Spec.from_dict(entry.spec, own_text.in_use()))
+        began = {k: Spec.from_dict(e.spec, own_text.in_use()) for k, e in named.items()}
+        return {k: spec.replayed(named[k].view.changes) for k, spec in began.items()}
     return {}
 
 

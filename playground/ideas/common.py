@@ -29,7 +29,7 @@ from playground.ui.knob import Knob
 from playground.ui.page_head import Tall, head, projector
 from playground.ui.page_head import tall as tall
 from playground.ui.page_list import IDEAS
-from playground.ui.run_panels import references
+from playground.ui.run_panels import references, say_apart
 from playground.ui.session import channel, start_runs
 from playground.ui.session import controller as my_controller
 
@@ -194,6 +194,7 @@ def training(
         show_plot(parts.pop(f"{name}_loss"))
     with right:
         live_html(parts.pop(f"{name}_numbers"))
+    say_apart(dict(zip(names, setup.specs, strict=True)))
     if after is not None:
         after(views_of(names, series), parts)
     else:
@@ -288,7 +289,7 @@ def _curves(name: str, named: Sequence[Series], setup: Setup, tall: Tall) -> Plo
         empty=waiting(named) if named else NOT_BEGUN,
         width=760,
         size=tall(340, 430),
-        **references(base),
+        **references(*setup.specs),
     )
     return Plot(figure, f"{name} loss")
 

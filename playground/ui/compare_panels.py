@@ -38,6 +38,7 @@ from playground.ui.run_panels import (
     NEWEST,
     log_switch,
     references,
+    say_apart,
     scrubbed,
     stage_switch,
 )
@@ -230,6 +231,7 @@ def draw_runs(look: Callable[[], Seen], series: Seen, kind: type[Curves] = Curve
         show_plot(parts["comparison"])
     with right:
         show_plot(parts["finals"])
+    say_apart({line.label: line.spec for line in series})
     if "outcome" in parts:
         with verdict:
             live_html(parts["outcome"])
@@ -284,7 +286,7 @@ def _queued(series: Sequence[Series]) -> str:
 def losses(series: Seen, tall: Tall, log: bool) -> dict[str, Part]:
     """The curves of all runs, and what each has reached at the same step."""
     base, at = series[0].spec, common_step(series)
-    shared = references(base) | {"size": tall(430)}
+    shared = references(*(line.spec for line in series)) | {"size": tall(430)}
     curves = comparison_chart(
         bands(series),
         total_steps=base.training.steps,
@@ -322,7 +324,7 @@ def results(series: Seen) -> str:
     return f"{table(rows)}<small>" + (
         f"Mean ± standard deviation of the seeds. Loss: mean of the last {LAST} steps, in nats. "
         f"Steps to target: until that loss is at most {target:.2f}, half the loss of the best "
-        "guess without reading the input. Accuracy: on validation examples"
+        "guess without reading the input (of the base). Accuracy: on validation examples"
         + (f", at step {measured}.</small>" if measured is not None else ".</small>")
     )
 

@@ -2,7 +2,7 @@
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
@@ -41,6 +41,7 @@ from playground.ui.components import Click, live_html, live_slider, number_cells
 from playground.ui.glossary import explain
 from playground.ui.knob import settle_choice
 from playground.ui.link import STAGES
+from playground.ui.literal import literal
 from playground.ui.page_head import Tall, projector
 from playground.ui.session import channel
 
@@ -60,9 +61,38 @@ MOST_SKIPPED = 10  # steps without an update that are listed
 SIGNS = {"info": "●", "good": "✓", "warn": "▲", "bad": "✗"}
 
 
-def references(spec: Spec) -> dict[str, Any]:
-    """The chance losses and the floor of a spec's task, as figures and the diagnosis take them."""
-    return {"chance": _chance(spec.task, spec.model.architecture), "floor": spec.floor}
+def references(*specs: Spec) -> dict[str, Any]:
+    """The chance losses and the floor, as figures and the diagnosis take them.
+
+    Of several specs what they share: a line across a chart says nothing of a run whose task or
+    mask has another floor.
+    """
+    shared = {}
+    for name, values in _levels(specs).items():
+        if len(set(values)) == 1:
+            shared[name] = values[0]
+    return shared
+
+
+def say_apart(specs: Mapping[str, Spec]) -> None:
+    """Say which of the reference losses are not drawn, since these runs do not share them."""
+    apart = []
+    for name, values in _levels(list(specs.values())).items():
+        if len(set(values)) > 1:
+            losses = [value.blind if isinstance(value, Chance) else value for value in values]
+            said = ["unknown" if loss is None else in_nats(loss) for loss in losses]
+            each = ", ".join(f"{label} {text}" for label, text in zip(specs, said, strict=True))
+            word = "best guess without reading the input" if name == "chance" else name
+            apart.append(f"{word}: {each}")
+    if apart:
+        st.caption(literal(f"Not the same for all, so not drawn: {'; '.join(apart)}."))
+
+
+def _levels(specs: Sequence[Spec]) -> dict[str, list[Any]]:
+    return {
+        "chance": [_chance(spec.task, spec.model.architecture) for spec in specs],
+        "floor": [spec.floor for spec in specs],
+    }
 
 
 @lru_cache(maxsize=64)

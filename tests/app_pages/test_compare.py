@@ -1,8 +1,14 @@
-"""The Compare page where there is nothing to compare."""
+"""The Compare page where there is nothing to compare, and what its figures may draw for all."""
+
+import math
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
-from helpers import opened
+from helpers import opened, texts
+from playground.experiments.scenarios import plain
+from playground.runs.spec import Spec
+from playground.ui.run_panels import references
 
 
 @pytest.mark.parametrize("variants", ["", "scale=wide; hats=3"])
@@ -20,3 +26,38 @@ def test_with_a_variant_it_stands_ready():
     test = opened("compare", variants="norm=pre")
     assert len(test.info) == 1 and not test.button(key="play").disabled
     assert not test.warning
+
+
+def captions(*changes: dict) -> str:
+    """What is said of the base and of runs that differ from it so."""
+
+    def page(specs):
+        from playground.ui.run_panels import say_apart
+
+        say_apart(specs)
+
+    specs = {str(change): plain().changed(change.items()) for change in ({}, *changes)}
+    return texts(AppTest.from_function(page, args=(specs,)).run().caption)
+
+
+def test_a_level_is_drawn_where_all_runs_share_it():
+    one = plain()
+    alike = references(one, one.changed((("norm", "pre"),)))
+    assert alike == references(one) and alike["floor"] == 0
+    assert captions({"norm": "pre"}) == ""
+
+
+def test_a_floor_that_differs_is_not_drawn_but_said():
+    seen = (("architecture", "encoder"), ("mask", "none"))
+    both_ways, causal = plain().changed(seen), plain().changed((*seen[:1], ("mask", "causal")))
+    assert both_ways.floor == 0 and causal.floor == pytest.approx(math.log(10) / 2, rel=0.02)
+    assert set(references(both_ways, causal)) == {"chance"}
+    said = captions({"architecture": "encoder"}, dict([*seen[:1], ("mask", "causal")]))
+    assert "floor: {} 0.000," in said and f"{causal.floor:.3f}" in said and "guess" not in said
+
+
+def test_runs_of_two_tasks_share_no_chance_and_a_floor_may_be_unknown():
+    text = Spec.of(type(plain().changed((("task", "text"),)).task)())
+    assert references(plain(), text) == {}
+    said = captions({"task": "text"})
+    assert "unknown" in said and f"{references(plain())['chance'].blind:.3f}" in said
