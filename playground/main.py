@@ -4,7 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from playground.ui import controls, link, notes, page_head
+from playground.ui import controls, link, notes, page_head, run_panels
 from playground.ui.components import live_stream
 from playground.ui.components.cookie import remember_visitor
 from playground.ui.page_list import HOME, IDEAS, INSTRUMENTS, About
@@ -61,6 +61,8 @@ st.set_page_config(initial_sidebar_state="auto" if uses_knobs else "collapsed")
 page_head.draw(uses_knobs)
 channel().hide()  # until the page says what it shows
 live_stream(channel())
+if page.url_path == "":
+    run_panels.foresee(controller())
 with st.sidebar:
     controls.draw(controller().device)
 controls.open_page()

@@ -122,9 +122,9 @@ class Channel:
         return {key: self._on_page(part) for key, part in parts.items()}
 
     def hide(self) -> None:
-        """The page shows nothing that moves."""
+        """The page shows nothing that moves, until it says what."""
         with self._lock:
-            self._drop()
+            self._scene, self.moving = None, False
 
     def close(self) -> None:
         """The visitor is gone: nobody may watch until they come back."""
@@ -156,7 +156,7 @@ class Channel:
                 return self._make(self._scene.look())
             except Exception:
                 log.exception("a picture could not be made")
-                self._drop()
+                self._scene, self._state, self.moving = None, None, False
                 return False
 
     def news(self, told: dict[str, int]) -> str | None:
@@ -166,7 +166,8 @@ class Channel:
             told: the number of each part when it was last told, and the turn; is brought up to
                 date.
         """
-        parts = [part for part in self.parts.values() if told.get(part.key) != part.number]
+        shown = self.parts.values() if self._scene is not None else ()
+        parts = [part for part in shown if told.get(part.key) != part.number]
         if not parts and told.get("", 0) == self.turn:
             return None
         told |= {part.key: part.number for part in parts} | {"": self.turn}
@@ -200,9 +201,6 @@ class Channel:
         if not self.watched:
             self._said[part.key] = part
         return self._said.setdefault(part.key, part)
-
-    def _drop(self) -> None:
-        self._scene, self._state, self._seen, self.moving, self.parts = None, None, None, False, {}
 
     def _wake(self) -> None:
         for wake in list(self._watchers):

@@ -3,7 +3,7 @@
 Limits that only the browser enforces are checked again here.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ import streamlit as st
 from core.config import ModelConfig, TrainConfig
 from core.device import Device
 from core.tasks import TASKS, Task
+from playground.runs.limits import check_limits
 from playground.runs.spec import Spec
 from playground.ui import notes, own_text
 from playground.ui.link import EVERY, MAX_HEADS, MODEL, OF_TASK, TASK, TRAINING, present
@@ -83,6 +84,29 @@ def _new_task() -> None:
 def choice() -> Choice:
     """What the knobs say on this run of the page."""
     return st.session_state.choice
+
+
+def foreseen() -> Spec | None:
+    """What the knobs will say once they are drawn, unless one of them has to be corrected.
+
+    None: that, or they are drawn for the first time, or there is a text of the visitor's own.
+    """
+    if TASK.key not in st.session_state or present("text_source") == "own":
+        return None
+    name = present(TASK.key)
+    of_task = {key: knob.present() for key, knob in OF_TASK[name].items()}
+    values = {key.removeprefix(f"{name}_"): value for key, value in of_task.items()}
+    try:
+        task = TASKS[name](**values)
+        model = {key: knob.present() for key, knob in MODEL.items()}
+        training = {key: knob.present() for key, knob in TRAINING.items()}
+        spec = Spec(ModelConfig.for_task(task, **model), task, TrainConfig(**training))
+        check_limits(spec)
+        spec = replace(spec, probe=own_example())
+        task.probe(spec.model.architecture, spec.probe)
+    except ValueError:
+        return None
+    return spec
 
 
 def draw(device: Device) -> None:

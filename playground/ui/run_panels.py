@@ -182,6 +182,13 @@ def show(controller: Controller, *drawn: View | None) -> dict[str, Shown]:
     return channel().show(Scene(picture, lambda: controller.view, state_of, is_live), *drawn)
 
 
+def foresee(controller: Controller) -> None:
+    """Without a run, send the picture that the knobs ask for before any of them is drawn."""
+    if controller.run is None and (spec := controls.foreseen()) is not None:
+        controller.spec = spec
+        show(controller, None)
+
+
 def draw(controller: Controller) -> None:
     """The panels. The stream changes what moves in them; a switch among them redraws them alone."""
     show(controller)  # the new picture is on its way before its widgets are

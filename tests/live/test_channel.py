@@ -129,6 +129,16 @@ def test_a_run_that_ends_while_the_page_is_drawn_is_not_missed(runs, channel):
     assert channel.turn == 1
 
 
+def test_what_a_rerun_of_the_page_leaves_as_it_was_is_not_told_again(runs, channel):
+    channel.show(runs.scene(), 0)
+    told = {}
+    channel.news(told)
+    runs.n = 1
+    channel.hide()  # a rerun begins
+    channel.show(runs.scene("n ="), 1)
+    assert said(channel.news(told)) == {"count": "n = 1"}
+
+
 def test_a_page_that_shows_nothing_is_told_nothing(runs, channel):
     channel.show(runs.scene(), 0)
     channel.hide()
