@@ -66,7 +66,8 @@ def serving(log: Path, **environment: str) -> Iterator[str]:
             env=os.environ | {"PLAYGROUND_DATA": str(log.parent / "data")} | environment,
         )
         try:
-            address = f"http://localhost:{port}"
+            base = environment.get("STREAMLIT_SERVER_BASE_URL_PATH", "")
+            address = f"http://localhost:{port}/{base}".rstrip("/")
             _wait_until_healthy(address, server, log)
             yield address
         finally:
