@@ -2,14 +2,14 @@
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from core.measure import SHUT
 from core.tasks import Chance
 from playground.runs.snapshot import Attention, Frame, layer_title, layer_word
-from playground.runs.spec import changes_by_step, changes_text, counted
+from playground.runs.spec import counted
+from playground.runs.standing import Standing
 from playground.runs.view import LAST, Status, View
 
 AT_CHANCE = 0.05  # within this share of the best guess without reading the input
@@ -17,7 +17,6 @@ AT_FLOOR = 1.05  # times the floor
 SOLVED = 0.99  # validation accuracy
 SATURATED = 0.3  # share of the rows that hardly pass a gradient
 POOR, POOR_LATER, LATER = 0.1, 0.35, 300  # share of the way from chance to floor, by so many steps
-RISING = 0.02  # share by which a loss must have risen, beyond three standard errors
 VANISHED = 1e-5  # first layer's gradient norm as a share of the largest layer's
 LEAK = 1e-3  # how far the logits move when a later token changes
 
@@ -40,84 +39,16 @@ def diagnose(view: View | None, frame: Frame, chance: Chance, floor: float | Non
     if view is None or not len(view.loss):
         found = _leak(frame, trained=False) or _untrained(frame, chance)
     else:
-        now = _Now(view, frame, chance, floor)
+        now = Standing(view, frame, chance, floor)
         found = (
             _leak(frame, trained=True)
             or _just_changed(now)
+            or _memorising(now)
             or _saturated(now)
             or _vanishing(view)
             or _progress(now)
         )
     return found
-
-
-@dataclass(frozen=True)
-class _Now:
-    """A run in training, and where its loss stands."""
-
-    view: View
-    frame: Frame
-    chance: Chance
-    floor: float | None
-
-    @property
-    def step(self) -> int:
-        return len(self.view.loss)
-
-    @cached_property
-    def training(self) -> float:
-        """Mean of the last losses since the last change; NaN where a checkpoint has none."""
-        return self.view.recent_loss()
-
-    @property
-    def loss(self) -> float:
-        """That of the validation set where it is of these very steps, else the mean of training.
-
-        A mean of 20 steps lags by ten of them: on a falling curve it says less than there is.
-        """
-        fresh = self.step - self.frame.measured_at <= LAST
-        return self.frame.loss if fresh or math.isnan(self.training) else self.training
-
-    @property
-    def name(self) -> str:
-        """What `loss` is, in words."""
-        if self.loss == self.frame.loss:
-            return f"validation loss at step {self.frame.measured_at}"
-        return f"loss over the last {counted(len(self.view.recent()), 'step')}"
-
-    @property
-    def way(self) -> float:
-        """The share of the way from chance to the floor that has been made."""
-        floor = self.floor or 0.0
-        return (self.chance.blind - self.loss) / (self.chance.blind - floor)
-
-    @property
-    def rising(self) -> bool:
-        """Whether the last losses are above those before them, clearly."""
-        losses = self.view.segment()[-2 * LAST :].astype(float)
-        if len(losses) < LAST or not np.isfinite(losses).all():
-            return False
-        before, after = np.array_split(losses, 2)
-        rise = after.mean() - before.mean()
-        error = math.sqrt(before.var() / len(before) + after.var() / len(after))
-        return rise > max(3 * error, RISING * before.mean())
-
-    @property
-    def before(self) -> str:
-        """What the loss was before a knob was turned."""
-        if math.isnan(loss := _loss_before(self.view)):
-            return ""
-        return f" Before {_turned(self.view)} at step {self.view.marks[-1]} it was {loss:.2f}."
-
-
-def _loss_before(view: View) -> float:
-    """The training loss before the last change; NaN: there is none."""
-    return view.recent_loss(view.marks[-1]) if view.marks and view.marks[-1] else math.nan
-
-
-def _turned(view: View) -> str:
-    """The last change: `residual=off`."""
-    return changes_text(changes_by_step(view.changes)[view.marks[-1]].items())
 
 
 def _leak(frame: Frame, trained: bool) -> Diagnosis | None:
@@ -132,19 +63,19 @@ def _leak(frame: Frame, trained: bool) -> Diagnosis | None:
     if frame.free_running is not None and frame.free_running < frame.teacher_forced - 0.2:
         return Diagnosis(
             "bad",
-            f"Suspiciously low loss: the mask leaks ({seen}). With teacher forcing it gets "
-            f"{frame.teacher_forced:.0%} right; without teacher forcing, "
+            f"Suspiciously low loss: the mask leaks ({seen}). At step {frame.written_at} it got "
+            f"{frame.teacher_forced:.0%} right with teacher forcing; without teacher forcing, "
             f"{frame.free_running:.0%}.",
         )
     return Diagnosis("warn", f"The mask leaks: {seen}.")
 
 
-def _just_changed(now: _Now) -> Diagnosis | None:
+def _just_changed(now: Standing) -> Diagnosis | None:
     """A knob was turned a few steps ago: what there is, and no mean across the change."""
     view, frame = now.view, now.frame
     if not view.marks or (done := now.step - view.marks[-1]) >= LAST:
         return None
-    mark, what, before = view.marks[-1], _turned(view), _loss_before(view)
+    mark, what, before = view.marks[-1], now.turned, now.earlier
     if done:
         text = f"{counted(done, 'step')} since {what}: loss {now.training:.2f}"
     else:
@@ -181,7 +112,20 @@ def _theory(attention: Attention) -> str:
     return f" (theory before training: {attention.theory:.1f})"
 
 
-def _saturated(now: _Now) -> Diagnosis | None:
+def _memorising(now: Standing) -> Diagnosis | None:
+    """The validation loss rises while training goes on falling."""
+    if (found := now.memorised) is None or now.frame.accuracy >= SOLVED:
+        return None
+    return Diagnosis(
+        "warn",
+        f"Memorising: since step {found.best_at} the training loss has fallen from "
+        f"{found.training_then:.2f} to {found.training:.2f}, and the validation loss has risen "
+        f"from {found.best:.2f}, its lowest, to {found.validation:.2f}. What is learnt now does "
+        f"not help with new examples.",
+    )
+
+
+def _saturated(now: Standing) -> Diagnosis | None:
     """The cause is said with the effect: a saturated softmax, and little that was learnt."""
     enough = POOR + (POOR_LATER - POOR) * min(1, now.step / LATER)
     why = _saturation(now.frame)
@@ -210,7 +154,7 @@ def _vanishing(view: View) -> Diagnosis | None:
     )
 
 
-def _progress(now: _Now) -> Diagnosis:
+def _progress(now: Standing) -> Diagnosis:
     frame, chance, floor = now.frame, now.chance, now.floor
     if floor is not None and floor > 0 and frame.loss < AT_FLOOR * floor:
         return Diagnosis(
@@ -238,12 +182,13 @@ def _progress(now: _Now) -> Diagnosis:
             f"Near chance: the {now.name} is {now.loss:.2f}, and guessing without reading the "
             f"input costs {chance.blind:.2f}.{now.before}",
         )
-    if now.rising:
-        before, after = np.array_split(now.view.segment()[-2 * LAST :], 2)
+    if rising := now.rising:
+        return Diagnosis("warn", f"The loss is rising: {rising.in_words()}.{now.before}")
+    if plateau := now.plateau:
         return Diagnosis(
             "warn",
-            f"The loss is rising: {after.mean():.2f} over the last {counted(len(after), 'step')}, "
-            f"{before.mean():.2f} over the {len(before)} before.{now.before}",
+            f"On a plateau: loss {plateau.in_words()}; {right} at step "
+            f"{frame.measured_at}.{now.before}",
         )
     training = "" if math.isnan(now.training) else f"loss {now.training:.2f}, "
     if now.training > chance.blind:  # its mean lags

@@ -11,9 +11,9 @@ from core.tasks import TASKS, Chance
 from core.train import Change, Trainer
 from playground.runs.controller import untrained
 from playground.runs.diagnosis import diagnose, first_attention
-from playground.runs.snapshot import Attention, Frame
+from playground.runs.snapshot import Attention, Frame, take_frame
 from playground.runs.spec import Spec
-from playground.runs.view import Status, View
+from playground.runs.view import Record, Status, View
 
 CHANCE = Chance(uniform=2.485, blind=2.303)
 TASK = TASKS["reverse"]()
@@ -97,8 +97,84 @@ def test_a_loss_that_rises_is_not_called_learning():
     noise = np.random.default_rng(0).normal(0, 0.02, 100)
     rising = verdict(view_of(np.linspace(0.5, 1.5, 100) + noise), frame_of(loss=1.5))
     assert rising.kind == "warn" and rising.text.startswith("The loss is rising")
-    level = verdict(view_of(1 + noise), frame_of(loss=1.0))
-    assert level.text.startswith("Learning")
+    assert "rising" not in verdict(view_of(1 + noise), frame_of(loss=1.0)).text
+
+
+def test_a_loss_that_stays_where_it_is_is_on_a_plateau_by_the_numbers_that_are_drawn():
+    losses = np.linspace(2.3, 1.4, 150).tolist() + [1.4, 1.38] * 100  # 1.39 on average
+    found = verdict(view_of(losses), frame_of(loss=1.4, at=350))
+    assert found.kind == "warn" and found.text.startswith("On a plateau: loss 1.39 over the last ")
+    steps = int(found.text.split("over the last ")[1].split()[0])
+    assert 50 <= steps <= 100 and ", 1.39 over as many before" in found.text
+    early = verdict(view_of(losses[:200]), frame_of(loss=1.4, at=200))
+    assert early.text.startswith("Learning"), "it fell within the last 100 steps"
+
+
+def test_a_slow_fall_under_noise_is_no_plateau():
+    noise = np.random.default_rng(0).normal(0, 0.05, 1000)
+    view = view_of(np.linspace(1.8, 1.5, 1000) + noise)
+    assert verdict(view, frame_of(loss=1.5, at=1000)).text.startswith("Learning")
+    view = view_of(np.linspace(1.8, 1.5, 1000) + noise, changes=(Change(910, "lr", 0.1),))
+    assert verdict(view, frame_of(loss=1.5, at=1000)).text.startswith("Learning"), "too few steps"
+
+
+# --- memorising ---------------------------------------------------------------------------
+
+
+def overfit(validation: list[float], **more) -> View:
+    """Training falls to 0.2; the validation set is measured every 100 steps."""
+    steps = 100 * np.arange(len(validation))
+    losses = np.linspace(3.0, 0.2, steps[-1])
+    return view_of(losses, val_steps=steps, val_loss=np.array(validation, np.float32), **more)
+
+
+def test_validation_that_rises_while_training_falls_is_memorising():
+    view = overfit([3.6, 2.0, 1.5, 1.9, 2.9])
+    found = verdict(view, frame_of(loss=2.9, accuracy=0.3, at=400))
+    assert found.kind == "warn" and found.text.startswith("Memorising: since step 200 ")
+    then, now = view.loss[180:200].mean(), view.loss[380:].mean()
+    assert f"from {then:.2f} to {now:.2f}" in found.text
+    assert "from 1.50, its lowest, to 2.90" in found.text
+
+
+@pytest.mark.parametrize(
+    "validation",
+    [
+        [3.6, 2.0, 1.5, 1.4, 1.3],  # both fall
+        [3.6, 2.0, 1.5, 1.52, 1.53],  # within what is no clear rise
+        [3.6, 2.0, 1.5, 1.4, 2.0],  # a single measurement
+        [0.3, 2.0, 2.0, 2.0, 2.0],  # before the first step nothing was learnt
+        [3.6, 2.0],
+    ],
+)
+def test_validation_that_does_not_clearly_rise_is_not(validation):
+    found = verdict(overfit(validation), frame_of(loss=validation[-1], accuracy=0.3, at=400))
+    assert "Memorising" not in found.text
+
+
+def test_a_rise_of_validation_across_a_change_is_the_changes_doing():
+    view = overfit([3.6, 1.5, 1.9, 2.9, 2.8], changes=(Change(250, "residual", False),))
+    assert "Memorising" not in verdict(view, frame_of(loss=2.8, accuracy=0.3, at=400)).text
+
+
+def test_a_model_trained_on_a_few_words_is_measured_to_memorise():
+    text = "the cat sat on the mat. a dog ran to the big red barn and hid. " * 2
+    other = "xylophones quiz vexed judges; proud wizards jump beyond my fuzzy kayak. "
+    task = TASKS["text"](source="own", text=text + other, length=16)
+    spec = Spec(
+        ModelConfig.for_task(task, d_model=64, n_layers=1), task, TrainConfig(steps=300, lr=3e-3)
+    )
+    trainer = Trainer(spec.model, task, spec.training)
+    record = Record(trainer.layers)
+    probe = task.probe("decoder")
+    while trainer.step_count < 300:
+        if trainer.step_count % 50 == 0:
+            record.add_frame(take_frame(trainer, probe))
+        record.add_step(trainer.step())
+    record.add_frame(take_frame(trainer, probe))
+    view = record.view(status=Status.DONE, spec=spec)
+    found = diagnose(view, record.last, task.chance("decoder"), None)
+    assert found.text.startswith("Memorising")
 
 
 # --- a knob turned on the way -------------------------------------------------------------
@@ -167,7 +243,7 @@ def test_a_saturated_softmax_is_named_with_its_effect_while_little_is_learnt(los
 
 def test_how_little_is_poor_depends_on_the_floor_and_on_the_steps():
     saturated = frame_of(loss=1.9, shut=0.4, spread=10.7, at=300)
-    view = view_of([1.9] * 300)
+    view = view_of(np.linspace(2.3, 1.9, 300))
     assert verdict(view, saturated).text.startswith("Hardly learning")
     assert verdict(view, saturated, floor=1.5).text.startswith("Learning"), "half of the way"
     early = replace(saturated, measured_at=20)
