@@ -34,23 +34,6 @@ NAVIGATION = {
 # Pages that the knobs in the sidebar are for, by their addresses; the others have a head instead.
 USE_KNOBS = ("", "compare")
 
-# A width and a text size that the theme has no words for.
-STYLE = """
-[data-testid=stMainBlockContainer] { padding-left: 2rem; padding-right: 2rem; }
-.katex-display > .katex { white-space: normal; }
-.katex-display > .katex .base { margin: 0.2rem 0; }
-.numbers { display: grid; grid-template-columns: repeat(auto-fit, minmax(7rem, 1fr)); gap: 0.4rem; }
-.numbers small { display: block; }
-.numbers-table { overflow-x: auto; }
-.numbers-table table { width: 100%; border-collapse: collapse; }
-.numbers-table :is(th, td) {
-  padding: 0.3rem 0.6rem; text-align: left; font-variant-numeric: tabular-nums;
-  border-bottom: 1px solid var(--st-border-color, #8884);
-}
-.numbers b { font-size: 1.4rem; font-weight: 400; font-variant-numeric: tabular-nums; }
-"""
-PROJECTOR = "html { font-size: clamp(17px, 1.4vw, 26px); }"
-
 # Before the navigation: it would make the page's sign the icon, and fetch it from the internet.
 st.set_page_config("Transformer playground", page_icon=ICON, layout="wide")
 page = st.navigation(NAVIGATION, position="top")
@@ -60,16 +43,20 @@ uses_knobs = page.url_path in USE_KNOBS
 st.set_page_config(initial_sidebar_state="auto" if uses_knobs else "collapsed")
 page_head.draw(uses_knobs)
 channel().hide()  # until the page says what it shows
-live_stream(channel())
-if page.url_path == "":
+narrow = live_stream(channel())
+on_playground = page.url_path == ""
+if on_playground:
     run_panels.foresee(controller())
+few = st.container(key="few_knobs") if narrow and on_playground else None
+middle = st.container() if uses_knobs else None
 with st.sidebar:
-    controls.draw(controller().device)
+    look = controls.Look(on_playground, page_head.projector(), few, middle)
+    controls.draw(controller().device, look)
 controls.open_page()
 notes.draw()
 if history_mode() == "visitor":
     remember_visitor()
 say_history_problem()
-st.html(f"<style>{STYLE}{PROJECTOR * page_head.projector()}</style>")
+page_head.draw_styles()
 page.run()
 link.check_rest(page)

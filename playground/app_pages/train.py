@@ -13,6 +13,8 @@ from playground.ui.glossary import GLOSSARY
 from playground.ui.literal import literal
 from playground.ui.session import controller as my_controller
 
+RELOADED = "The page was reloaded: your run has ended, and the knobs are set as in the link."
+
 
 def buttons(controller: Controller, view: View | None) -> None:
     """Play or Pause, Step, Reset, New seed, and what belongs to the page as a whole."""
@@ -45,7 +47,7 @@ def buttons(controller: Controller, view: View | None) -> None:
             st.markdown("\n".join(f"- **{word}**: {meaning}" for word, meaning in GLOSSARY.items()))
         lost = copy_link(run=controller.owner if controller.run else None, fresh=controller.fresh)
     if lost and controller.fresh:
-        st.info("The page was reloaded: your run has ended, and the knobs are set as in the link.")
+        controller.notice = RELOADED
     play_buttons.say_refusal()
 
 

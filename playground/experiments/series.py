@@ -8,7 +8,7 @@ import numpy as np
 
 from playground.runs.snapshot import Frame
 from playground.runs.spec import Spec
-from playground.runs.view import LAST, Status, View
+from playground.runs.view import LAST, Status, View, waiting_for
 
 
 def steps_to(loss: np.ndarray, target: float) -> int | None:
@@ -143,15 +143,7 @@ def frames_together(
 
 def waiting(series: Iterable[Series]) -> str:
     """What runs that have not done a step are waiting for, in words; empty once one has."""
-    views = [view for line in series for view in line.views]
-    if any(len(view.loss) for view in views):
-        return ""
-    if places := [view.queue_position for view in views if view.queue_position]:
-        return f"waiting: place {min(places)} in the queue"
-    if any(view.status.moving for view in views):
-        return "starting …"
-    paused = any(view.status is Status.PAUSED for view in views)
-    return "paused before the first step" if paused else "no step was made"
+    return waiting_for(view for line in series for view in line.views)
 
 
 def measured_together(views: Iterable[View], at: int | None = None) -> int | None:

@@ -146,6 +146,19 @@ class View:
         )
 
 
+def waiting_for(views: Iterable[View]) -> str:
+    """What runs that have not done a step are waiting for, in words; empty once one has."""
+    seen = list(views)
+    if any(len(view.loss) for view in seen):
+        return ""
+    if places := [view.queue_position for view in seen if view.queue_position]:
+        return f"waiting: place {min(places)} in the queue"
+    if any(view.status.moving for view in seen):
+        return "starting …"
+    paused = any(view.status is Status.PAUSED for view in seen)
+    return "paused before the first step" if paused else "no step was made"
+
+
 class Columns:
     """Rows of numbers, float32. It only grows, so a slice of it never changes."""
 

@@ -3,27 +3,80 @@
 Limits that only the browser enforces are checked again here.
 """
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from core.config import ModelConfig, TrainConfig
 from core.device import Device
 from core.tasks import TASKS, Task
+from playground.figures.model_drawing import LIVE, RESTART
+from playground.runs.controller import is_hot
 from playground.runs.limits import check_limits
 from playground.runs.spec import Spec
 from playground.ui import notes, own_text
 from playground.ui.link import EVERY, MAX_HEADS, MODEL, OF_TASK, TASK, TRAINING, present
 from playground.ui.page_list import PAGES
 
-FIRST = ("d_model", "n_heads", "n_layers", "scale", "position", "mask", "residual", "norm", "init")
-
+FIRST = (
+    "architecture",
+    "d_model",
+    "n_heads",
+    "n_layers",
+    "scale",
+    "position",
+    "mask",
+    "residual",
+    "norm",
+    "init",
+)
+FEW = ("n_heads", "scale", "position", "residual")  # beside the pictures of a phone
 
 # What is under "More", in the order of the configs.
-MORE_MODEL = [name for name in MODEL if name not in (*FIRST, "window", "architecture")]
+MORE_MODEL = [name for name in MODEL if name not in (*FIRST, "window")]
 MORE_TRAINING = [name for name in TRAINING if name != "seed"]
+
+# What a knob says of itself where a run may go on: whether it changes that run or begins another.
+SIGNS = {True: f"{LIVE} live", False: RESTART}
+IN_WORDS = {True: "Changes the model that trains.", False: "Starts the run over."}
+LEGEND = (
+    f"During a run, **{SIGNS[True]}** changes the model that trains, **{RESTART}** starts over."
+)
+ROOM = 34  # characters that the sidebar has room for
+
+
+@dataclass(frozen=True)
+class Look:
+    """How the knobs are drawn.
+
+    Attributes:
+        signs: whether each says what turning it does to a run.
+        projector: one line for each, so that the column is short however large its letters are.
+        few: where the most important ones go instead of the sidebar, where that is out of sight.
+        middle: where the visitor's text is asked for while there is none.
+    """
+
+    signs: bool = False
+    projector: bool = False
+    few: DeltaGenerator | None = None
+    middle: DeltaGenerator | None = None
+
+    def place(self, name: str) -> AbstractContextManager:
+        """Where a knob goes."""
+        return self.few if self.few is not None and name in FEW else nullcontext()
+
+    def style(self, name: str, first: bool = False) -> dict[str, Any]:
+        """How a knob is drawn: see `Knob.draw`."""
+        short = first and (self.projector or (self.few is not None and name in FEW))
+        style = {"room": 0 if short else ROOM, "width": "stretch"}
+        if not self.signs:
+            return style
+        hot = is_hot([name])
+        return style | {"sign": SIGNS[hot], "note": IN_WORDS[hot]}
 
 
 @dataclass(frozen=True)
@@ -56,11 +109,31 @@ def positions_offered() -> list[str]:
     return [name for name in MODEL["position"].choices if not (odd and name == "rotary")]
 
 
-def why_not(task: type[Task], architecture: str) -> str:
-    return f"task {task.name} has no such form, {task.refusals.get(architecture, '')}"
+def architectures_offered() -> tuple[str, ...]:
+    return TASKS[present("task")].architectures
+
+
+def why_architecture() -> str:
+    task = TASKS[present("task")]
+    return f"task {task.name} has no such form, {task.refusals.get(present('architecture'), '')}"
+
+
+def without_effect(name: str, model: dict[str, Any], task: dict[str, Any]) -> str:
+    """Why turning a knob would change nothing beside the others; empty: it does change something.
+
+    Args:
+        model: the values of the other knobs of the model that may say so.
+        task: those of the task.
+    """
+    if name == "pad_mask" and not task.get("vary", False):
+        return "No row of this task is padded."
+    if name in ("d_ff", "activation") and not model["ffn"]:
+        return "There is no feed-forward."
+    return ""
 
 
 LIMITS = {
+    "architecture": lambda: (architectures_offered(), why_architecture()),
     "n_heads": lambda: (heads_offered(), why_heads()),
     "position": lambda: (positions_offered(), "rotary positions turn pairs of columns"),
 }
@@ -109,35 +182,38 @@ def foreseen() -> Spec | None:
     return spec
 
 
-def draw(device: Device) -> None:
+def draw(device: Device, look: Look) -> None:
     """Draw every knob in the sidebar and read them off, for `choice`."""
-    st.session_state.choice = _draw(device)
+    st.session_state.choice = _draw(device, look)
 
 
-def _draw(device: Device) -> Choice:
-    style = {"key": TASK.key, "help": TASK.help, "bind": "query-params", "on_change": _new_task}
-    task_class = TASKS[st.selectbox(TASK.title, TASK.choices, **style)]
-    st.caption(task_class.about)
+def _draw(device: Device, look: Look) -> Choice:
+    if look.signs:
+        st.caption(LEGEND)
     with st.container(key="first_knobs", gap="small"):
+        as_list = look.style("task") | {"room": 0, "on_change": _new_task}
+        task_class = TASKS[TASK.draw(**as_list)]
+        if not look.projector:
+            st.caption(task_class.about)
         model = {}
         for name in FIRST:
             limits = LIMITS[name]() if name in LIMITS else ()
-            model[name] = MODEL[name].draw(*limits, width="stretch")
+            with look.place(name):
+                model[name] = MODEL[name].draw(*limits, **look.style(name, first=True))
             if name == "mask" and model["mask"] == "window":
-                model["window"] = MODEL["window"].draw()
-    if _lacks_text():
-        st.session_state.more_task = True  # that is where it can be added
+                model["window"] = MODEL["window"].draw(**look.style("window"))
     with st.expander("More: the task", key="more_task", bind="query-params"):
-        task_values = _draw_task(task_class)
+        task_values = _draw_task(task_class, look)
     with st.expander("More: the model", key="more_model", bind="query-params"):
-        why = why_not(task_class, present("architecture"))
-        model["architecture"] = MODEL["architecture"].draw(
-            task_class.architectures, why, width="stretch"
-        )
-        model |= {name: MODEL[name].draw(width="stretch") for name in MORE_MODEL}
+        chosen = {"ffn": present("ffn")}
+        for name in MORE_MODEL:
+            style = look.style(name)
+            if why := without_effect(name, chosen, task_values):
+                style |= {"disabled": True, "note": why}
+            model[name] = MODEL[name].draw(**style)
     with st.expander("More: the training", key="more_training", bind="query-params"):
-        training = {name: _draw_training(name, device) for name in MORE_TRAINING}
-    training["seed"] = TRAINING["seed"].draw()
+        training = {name: _draw_training(name, device, look) for name in MORE_TRAINING}
+    training["seed"] = TRAINING["seed"].draw(**look.style("seed"))
     st.button(
         "Back to the defaults",
         key="defaults",
@@ -147,7 +223,7 @@ def _draw(device: Device) -> Choice:
         help="Every knob back to where it was at the start.",
     )
     if _lacks_text():
-        return Choice(None, own_text.MISSING)
+        return Choice(None)  # its place says what is missing
     try:
         task = task_class(**task_values)
         spec = Spec(ModelConfig.for_task(task, **model), task, TrainConfig(**training))
@@ -156,7 +232,7 @@ def _draw(device: Device) -> Choice:
     return Choice(spec)
 
 
-def _draw_training(name: str, device: Device) -> Any:
+def _draw_training(name: str, device: Device, look: Look) -> Any:
     limits = ()
     if name == "warmup":
         limits = warmups_offered(), "it must be below the steps"
@@ -165,16 +241,18 @@ def _draw_training(name: str, device: Device) -> Any:
         for precision, refusal in device.refusals:
             if refusal:
                 st.caption(f"{precision} is not offered: {refusal}")
-    return TRAINING[name].draw(*limits, width="stretch")
+    return TRAINING[name].draw(*limits, **look.style(name))
 
 
-def _draw_task(task_class: type[Task]) -> dict[str, Any]:
+def _draw_task(task_class: type[Task], look: Look) -> dict[str, Any]:
     values = {
-        key.removeprefix(f"{task_class.name}_"): knob.draw(width="stretch")
+        key.removeprefix(f"{task_class.name}_"): knob.draw(**look.style(key))
         for key, knob in OF_TASK[task_class.name].items()
     }
     if values.get("source") == "own":
-        values["text"] = own_text.draw(partial(task_class, **values))
+        missing = look.middle if look.middle is not None and _lacks_text() else nullcontext()
+        with missing:
+            values["text"] = own_text.draw(partial(task_class, **values))
     return values
 
 

@@ -15,6 +15,7 @@ from playground.ui.literal import literal
 from playground.ui.notes import forget, note
 
 MOST_BUTTONS = 6  # choices that usually fit into a row of buttons; more make a slider
+AROUND = 3  # characters that would fit in the place around the name on a button
 
 
 KEYS: set[str] = set()  # of every knob that there is
@@ -38,6 +39,11 @@ class Knob:
 
     def __post_init__(self) -> None:
         KEYS.add(self.key)
+
+    @property
+    def name(self) -> str:
+        """Its title without what explains it."""
+        return self.title.partition(":")[0]
 
     # --- values ---------------------------------------------------------------------------
 
@@ -106,23 +112,31 @@ class Knob:
         self,
         choices: Sequence[Any] | None = None,
         why: str = "to fit the other choices",
+        *,
+        sign: str = "",
+        note: str = "",
+        room: int | None = None,
         **style: Any,
     ) -> Any:
-        """Draw it and read it off: a switch, a row of buttons, a slider or a number.
+        """Draw it and read it off: a switch, a row of buttons, a list, a slider or a number.
 
         Args:
             choices: those that are possible now, where another knob limits this one; the nearest
                 replaces one that is not.
             why: the reason for that.
+            sign: what stands behind the title.
+            note: what its help says besides.
+            room: characters that one row of buttons has room for; words that need more become a
+                list. At 0 there is no room at all: numbers, too, become a list, with a short title.
             style: `width`, `label_visibility` … of the widget.
         """
         settle(self.key, self.settled)
         offered = self._offered(choices)
         self._fit(offered, why)
         common = {
-            "label": self.title,
+            "label": f"{self.name if room == 0 else self.title} {sign}".strip(),
             "key": self.key,
-            "help": self.help,
+            "help": f"{self.help} {note}".strip(),
             "bind": "query-params",
             "on_change": self._turned,
         } | style
@@ -138,6 +152,14 @@ class Knob:
         default = self.default if self.default in offered else nearest(offered, self.default)
         if all(isinstance(choice, bool) for choice in offered):  # 0 and 1 are not a switch
             return st.toggle(value=default, **common)
+        words = room is not None and all(isinstance(choice, str) for choice in offered)
+        needed = sum(len(self.show(choice)) + AROUND for choice in offered)
+        if room == 0 or (words and needed > room):
+            if self.key in st.session_state:  # as another widget, perhaps
+                st.session_state[self.key] = st.session_state[self.key]
+            return st.selectbox(
+                options=offered, index=offered.index(default), format_func=self._shown, **common
+            )
         # For a row of buttons None means that no button is pressed.
         if len(offered) <= self.most and None not in offered:
             return st.segmented_control(
@@ -164,8 +186,7 @@ class Knob:
             return
         fitted = nearest(offered, present)
         if self.key in st.session_state:
-            name = self.title.partition(":")[0]
-            st.toast(f"{name} {self.show(present)} → {self.show(fitted)}: {why}")
+            st.toast(f"{self.name} {self.show(present)} → {self.show(fitted)}: {why}")
         elif self.key in st.query_params:
             given = literal(f"{self.key}={self.show(present)}")
             note(self.key, f"{given}: {why}; {self.show(fitted)} is used")

@@ -14,10 +14,7 @@ from core.tasks.sources import MAX_TEXT_BYTES, clean, decode_upload
 from playground.ui.literal import literal
 
 LIMITS = f"UTF-8, or UTF-16 with a byte order mark; at most {MAX_TEXT_BYTES / 1e6:g} MB."
-MISSING = (
-    "The source is your text, and there is none yet: choose a file or paste a text on the left, "
-    "under More: the task."
-)
+MISSING = "The source is your text, and there is none yet: choose a file or paste a text."
 
 
 def fingerprint(text: str) -> str:
@@ -37,6 +34,8 @@ def draw(build: Callable[..., object]) -> str:
     """
     if waiting := st.session_state.get("own_waiting"):
         _take(*waiting, build)
+    if not in_use():
+        st.info(MISSING)
     st.file_uploader(
         "A text file",
         key="own_file",

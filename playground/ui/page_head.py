@@ -1,6 +1,7 @@
-"""What is at the top of every page: its title, and the switch for the back row."""
+"""What is at the top of every page: its title, the switch for the back row, and the styles."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -21,6 +22,13 @@ def draw(knobs: bool) -> None:
         bind="query-params",
         help="Larger text and thicker lines, for the back row.",
     )
+
+
+def draw_styles() -> None:
+    """What pages look like, besides the theme; for the back row larger."""
+    styles = ["pages.css", "stage.css"] if projector() else ["pages.css"]
+    for name in styles:
+        st.html(Path(__file__).with_name(name))
 
 
 def head() -> DeltaGenerator:

@@ -21,6 +21,7 @@ from playground.figures import (
     prediction_chart,
     spread_chart,
 )
+from playground.figures.loss import NOT_BEGUN
 from playground.live.channel import Scene, is_live, state_of
 from playground.live.picture import Html, Part, Plot, Shown, Slider
 from playground.runs import estimate
@@ -35,7 +36,7 @@ from playground.runs.snapshot import (
     layer_word,
 )
 from playground.runs.spec import Spec, changes_by_step, in_nats, value_text
-from playground.runs.view import LAST, Status, View
+from playground.runs.view import LAST, View, waiting_for
 from playground.ui import controls, data_panel, download_panel, model_panel
 from playground.ui.components import Click, live_html, live_slider, number_cells, show_plot
 from playground.ui.glossary import explain
@@ -140,6 +141,7 @@ class Picture:
     controller: Controller
     spec: Spec
     ghosts: tuple[Ghost, ...]
+    notice: str
     choices: Choices
 
     def __call__(self, view: View | None) -> dict[str, Part]:
@@ -161,6 +163,7 @@ class Picture:
             "loss_chart": curves(
                 self.spec, view, self.ghosts, choices, frame.step if earlier else None
             ),
+            "notice": two_lines(html.escape(self.notice)),
             **maps(spec, frame, choices),
             "scrubber": scrubbed(
                 [frame.step for frame in frames],
@@ -178,7 +181,8 @@ def show(controller: Controller, *drawn: View | None) -> dict[str, Shown]:
     Args:
         drawn: the run as the page draws its buttons; without it, they are those of before.
     """
-    picture = Picture(controller, controller.spec, tuple(controller.ghosts), Choices.of_page())
+    ghosts, notice = tuple(controller.ghosts), controller.notice or ""
+    picture = Picture(controller, controller.spec, ghosts, notice, Choices.of_page())
     return channel().show(Scene(picture, lambda: controller.view, state_of, is_live), *drawn)
 
 
@@ -193,7 +197,7 @@ def draw(controller: Controller) -> None:
     """The panels. The stream changes what moves in them; a switch among them redraws them alone."""
     show(controller)  # the new picture is on its way before its widgets are
     spec = controller.spec
-    top = st.container()
+    top = st.container(key="verdict_line")
     left, right = st.columns([1, 1.12], gap="medium")
     with left:
         loss_switches(controller)
@@ -209,12 +213,14 @@ def draw(controller: Controller) -> None:
     )
     parts = show(controller)
     with top:
+        said, measured = st.columns([3, 2], gap="medium")
+    with said:
         live_html(parts["verdict"])
+    with measured:
         live_html(parts["numbers"])
     with left:
         show_plot(parts["loss_chart"])
-        if controller.notice:
-            st.caption(controller.notice)
+        live_html(parts["notice"])
     with right:
         show_plot(parts["attention"], _choose_head)
         live_html(parts["attention_words"])
@@ -234,14 +240,22 @@ def diagnosis(spec: Spec, view: View | None, frame: Frame, earlier: bool = False
     kind, text = found.kind, found.text
     if earlier:
         text = f"At step {frame.step}: {text}"
-    if view is not None and view.status is Status.QUEUED and view.queue_position:
-        kind, text = "info", f"Waiting: number {view.queue_position} in the queue."
+    if view is not None and (reason := waits(view)):
+        kind, text = "info", f"{reason[0].upper()}{reason[1:]}."
     return Html(
-        f'<div data-verdict="{kind}" data-step="{frame.step}" role="status" '
-        f'style="border-left: 0.4rem solid {COLOURS[kind]}; '
-        f'padding: 0.35rem 0.8rem; font-size: 1.1rem; min-height: 3.6rem; line-height: 1.45">'
+        f'<div data-verdict="{kind}" data-step="{frame.step}" role="status" class="verdict" '
+        f'style="border-color: {COLOURS[kind]}">'
         f'<b style="color: {COLOURS[kind]}">{SIGNS[kind]}</b> {explain(text)}</div>'
     )
+
+
+def waits(view: View | None) -> str:
+    """What a run that is to train waits for, in words; empty where there is none, or it trains."""
+    if view is None or not view.status.moving:
+        return ""
+    if view.queue_position:
+        return f"waiting: place {view.queue_position} in the queue"
+    return waiting_for([view]).removesuffix(" …")
 
 
 def numbers(
@@ -346,6 +360,7 @@ def curves(
         log=choices.log,
         show_lr=choices.show_lr,
         total_steps=spec.training.steps,
+        empty=waits(view) or NOT_BEGUN,
         width=LOSS_WIDTH,
         size=choices.tall(HEIGHT, PROJECTED),
         **references(spec),
@@ -432,8 +447,13 @@ def maps(spec: Spec, frame: Frame, choices: Choices) -> dict[str, Part]:
         figure = attention_map(values[head], *tokens, title=title, **shared)
     return {
         "attention": Plot(figure, "attention", clickable=every, height=shared["size"].height),
-        "attention_words": Html(f'<small data-stage="{stage}">{explain(words)}</small>'),
+        "attention_words": two_lines(explain(words), f'data-stage="{stage}"'),
     }
+
+
+def two_lines(text: str, about: str = "") -> Html:
+    """A remark of fixed height, so that nothing moves when it comes or goes."""
+    return Html(f'<small class="two-lines" {about}>{text}</small>')
 
 
 def _choose_head(click: Click) -> None:

@@ -102,11 +102,16 @@ KNOBS = [
 
 def test_turning_every_knob_once_never_raises_and_the_spec_follows():
     test = opened(mask="window", **SMALL)
-    for key in KNOBS:
+    without_effect = {"pad_mask"}  # no row is padded
+    for key in sorted(KNOBS, key="ffn".__eq__):  # without a feed-forward two others do nothing
         if key in widgets(test):
-            before = test.session_state.choice.spec
-            turn(test, key)
-            assert test.session_state.choice.spec != before, key
+            assert widgets(test)[key].proto.disabled == (key in without_effect)
+            if key not in without_effect:
+                before = test.session_state.choice.spec
+                turn(test, key)
+                assert test.session_state.choice.spec != before, key
+    disabled = {key for key, widget in widgets(test).items() if widget.proto.disabled}
+    assert disabled & {*KNOBS} == without_effect | {"d_ff", "activation"}
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -232,13 +237,22 @@ def test_a_long_text_in_a_link_is_cut_where_it_is_named(key):
     assert "1" * 41 not in said and "c" * 41 not in said
 
 
-def test_a_source_without_its_text_asks_for_it_and_opens_the_place_to_add_it():
+def test_a_source_without_its_text_asks_for_it_in_the_middle_of_the_page():
     test = opened(task="text", text_source="own")
-    assert "The source is your text, and there is none yet" in texts(test.error)
-    assert "'" not in texts(test.error)
-    assert test.session_state.more_task
-    fine(test.text_area(key="own_paste").set_value("to be or not to be\n" * 20).run())
+    assert "The source is your text, and there is none yet" in texts(test.main.info)
+    assert not test.error
+    fine(test.main.text_area(key="own_paste").set_value("to be or not to be\n" * 20).run())
     assert not test.error and test.session_state.choice.spec.task.source == "own"
+    assert not test.main.text_area
+    assert [area.key for area in test.sidebar.text_area] == ["own_paste"]
+
+
+def test_while_a_text_is_missing_the_last_picture_stays():
+    test = opened(task="text", **SMALL)
+    before = test.session_state.controller.spec
+    fine(test.button_group(key="text_source").set_value("own").run())
+    assert "there is none yet" in texts(test.main.info)
+    assert test.session_state.controller.spec == before and "data-verdict" in texts(test.html)
 
 
 def test_a_text_that_cannot_be_learnt_changes_neither_the_run_nor_the_link():
@@ -401,7 +415,7 @@ def test_a_cold_change_after_a_run_keeps_its_curve_for_comparison():
     fine(test.button(key="play").click().run())
     until(test, lambda test: steps(test) == 50 and not test.session_state.controller.view.live)
     fine(test.button_group(key="norm").set_value("pre").run())
-    assert "norm post → pre" in texts(test.caption) and "Press Play" in texts(test.caption)
+    assert "norm post → pre" in texts(test.html) and "Press Play" in texts(test.html)
     (ghost,) = test.session_state.controller.ghosts
     assert len(ghost.view.loss) == 50 and steps(test) == 0
 

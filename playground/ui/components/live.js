@@ -93,7 +93,7 @@ function draw(plot) {
   const theme = readTheme(root);
   if (plot.drawn === plot.text && plot.theme === theme) return;
   const first = plot.drawn === undefined;
-  Object.assign(plot, { theme, drawn: plot.text, width: root.clientWidth });
+  Object.assign(plot, { theme, drawn: plot.text });
   const { figure: { data, layout }, ...about } = JSON.parse(recolour(plot.text, theme.colours));
   // A hidden cell is null in JSON; undefined makes its hover say so instead of 0.
   for (const { z } of data)
@@ -102,6 +102,8 @@ function draw(plot) {
   plot.about = about;
   root.setAttribute("aria-label", about.alt);
   root.style.height = `${about.height}px`;
+  layout.height = root.clientHeight; // a style of the page may want another one
+  plot.size = sizeOf(root);
   if (first) start(plot, data, layout);
   // No config here: another config object would make plotly.js build the figure again.
   else window.Plotly.react(root, data, layout);
@@ -111,6 +113,8 @@ function draw(plot) {
   root.dataset.updates = Number(root.dataset.updates ?? -1) + 1;
   plot.container = container;
 }
+
+const sizeOf = (root) => `${root.clientWidth} ${root.clientHeight}`;
 
 function start(plot, data, layout) {
   const { root } = plot;
@@ -189,8 +193,8 @@ export function mountPlot({ data, parentElement, setTriggerValue }) {
   if (!plot) {
     plot = { root };
     plot.sizes = new ResizeObserver(() => {
-      if (plot.drawn !== undefined && root.clientWidth && root.clientWidth !== plot.width) {
-        plot.width = root.clientWidth;
+      if (plot.drawn !== undefined && root.clientWidth && sizeOf(root) !== plot.size) {
+        plot.size = sizeOf(root);
         window.Plotly.Plots.resize(root);
       }
       later(plot);
@@ -293,12 +297,34 @@ function sayDrawn() {
   stream.drawing = false;
 }
 
-export function mountStream({ data: { token }, setTriggerValue }) {
+export function mountStream({ data: { token }, setTriggerValue, setStateValue }) {
   if (token !== stream.token) {
-    Object.assign(stream, { token, turn: 0, wait: 0 });
+    Object.assign(stream, { token, turn: 0, wait: 0, narrow: false });
     newest.clear();
   }
   stream.onTurn = (turn) => setTriggerValue("turn", turn);
+  phone.onchange = () => {
+    if (phone.matches !== stream.narrow) setStateValue("narrow", (stream.narrow = phone.matches));
+  };
+  phone.onchange();
   connect();
   return () => {};
 }
+
+// --- a phone ---------------------------------------------------------------------------------
+
+// There the sidebar lies over the page. It closes once something was chosen in it: once the address
+// says something else, be it a knob or a page.
+const phone = matchMedia("(max-width: 700px)");
+const chosen = () => {
+  const { pathname, searchParams } = new URL(location);
+  const knobs = [...searchParams].filter(([key]) => !key.startsWith("more_"));
+  return pathname + JSON.stringify(knobs.sort());
+};
+let before = chosen();
+window.navigation?.addEventListener("currententrychange", () => {
+  const now = chosen();
+  if (now === before) return;
+  before = now;
+  if (phone.matches) document.querySelector("[data-testid=stSidebarCollapseButton] button")?.click();
+});

@@ -66,10 +66,15 @@ def component(name: str, mount: str, html: str, css: str = "") -> Any:
 _stream = component("live_stream", "mountStream", '<div class="live-stream"></div>')
 
 
-def live_stream(channel: Channel) -> None:
-    """Let the tab watch its channel. Draws nothing that is seen; a new turn reruns the page."""
+def live_stream(channel: Channel) -> bool:
+    """Let the tab watch its channel. Draws nothing that is seen; a new turn reruns the page.
+
+    Returns:
+        Whether the window is as narrow as a phone. Of a new one that is known at the second run.
+    """
     data = {"token": channel.token}
-    _stream(key="live_stream", data=data, height=0, on_turn_change=lambda: None)
+    again = {"on_turn_change": lambda: None, "on_narrow_change": lambda: None}
+    return bool(_stream(key="live_stream", data=data, height=0, **again).get("narrow"))
 
 
 def live_html(part: Shown) -> None:
