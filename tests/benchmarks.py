@@ -14,6 +14,7 @@ import random
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -43,10 +44,13 @@ from core.train import Trainer
 from playground.app import app, lifespan
 from playground.experiments.comparison import Comparison
 from playground.experiments.variants import make_setup
+from playground.live.channel import Channel, Scene, is_live, state_of
+from playground.live.stream import Stream
 from playground.runs.controller import Controller
 from playground.runs.pool import RUNS, Runs
 from playground.runs.run import Run
 from playground.runs.spec import Spec
+from playground.ui import run_panels
 from playground.ui.page_list import IDEAS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -365,40 +369,96 @@ def let(runs: list[Run], train: bool) -> None:
     wait_until(lambda: all(run.view().live is train for run in runs))
 
 
-def watched_page() -> None:
-    """What a page does at each look: read the run, build every figure, hand them over as JSON."""
-    import streamlit as st
+class Viewer:
+    """A browser on the stream that draws at once: when it was told what."""
 
-    from playground.ui import run_panels
+    def __init__(self, channel: Channel) -> None:
+        self.headers: dict[str, str] = {}
+        self.path_params = {"token": channel.token}
+        self.times: list[float] = []
+        self._drawn = asyncio.Event()
 
-    controller = st.session_state.controller
-    run_panels.draw(controller)
+    async def accept(self) -> None: ...
+
+    async def close(self, code: int = 1000) -> None: ...
+
+    async def send_text(self, text: str) -> None:
+        self.times.append(time.perf_counter())
+        self._drawn.set()
+
+    async def receive(self) -> dict[str, str]:
+        await self._drawn.wait()
+        self._drawn.clear()
+        return {"type": "websocket.receive"}
+
+
+def channel_of(run: Run) -> Channel:
+    """What the Playground shows of a run that trains."""
+    controller = Controller(run.owner)
+    controller.spec, controller.run = run.view().spec, run
+    picture = run_panels.Picture(controller, controller.spec, (), run_panels.Choices())
+    channel = Channel(run.owner)
+    channel.show(Scene(picture, lambda: controller.view, state_of, is_live), controller.view)
+    return channel
+
+
+@contextmanager
+def watching(channels: list[Channel]) -> Iterator[list[Viewer]]:
+    """A viewer for each channel, on a stream in a thread of its own."""
+    stream, loop, viewers = Stream(lambda origin, host: True), asyncio.new_event_loop(), []
+
+    async def watch() -> None:
+        viewers.extend(map(Viewer, channels))
+        await asyncio.gather(*(stream.serve(viewer) for viewer in viewers))
+
+    task = loop.create_task(watch())
+    thread = threading.Thread(target=lambda: loop.run_until_complete(asyncio.wait([task])))
+    thread.start()
+    try:
+        wait_until(lambda: len(viewers) == len(channels))
+        yield viewers
+    finally:
+        loop.call_soon_threadsafe(task.cancel)
+        thread.join()
+        loop.close()
+
+
+def watched_and_not(repeats: int, count: int, window: float) -> tuple[float, list[float], float]:
+    """Runs that are watched on the stream and runs that nobody watches, in turn.
+
+    Returns:
+        Steps per second watched over unwatched; pictures a second of each viewer; the share of
+        the pictures that is made in one second, in seconds.
+    """
+    pool = Runs()
+    rates: dict[bool, list[float]] = {False: [], True: []}
+    told: list[float] = []
+    with training(pool, "watched", count) as runs:
+        channels = [channel_of(run) for run in runs]
+        looks = [seconds_per_call(lambda c=c: (c.refresh(), c.news({})), 0) for c in channels]
+        for watched in islice(cycle((False, True, True, False)), 4 * repeats):
+            with watching(channels if watched else []) as viewers:
+                rates[watched].append(sum(trained_in(window, runs)))
+            told += [len(viewer.times) / window for viewer in viewers]
+    pool.close()
+    found = median(a / b for a, b in zip(rates[True], rates[False], strict=True))
+    return found, told, median(looks)
 
 
 def benchmark_watch(repeats: int) -> Iterator[Row]:
-    """One run, with a page that looks twice a second and with nobody looking."""
-    controller, window, work = Controller("watched"), 3.0, []
-    with training(RUNS, "watched") as runs, scripts_kept():
-        controller.spec, controller.run = runs[0].view().spec, runs[0]
-        page = AppTest.from_function(watched_page, default_timeout=60)
-        page.session_state["controller"] = controller
-        assert not page.run().exception
-        rates: dict[bool, list[float]] = {False: [], True: []}
-        for watching in islice(cycle((False, True, True, False)), 4 * repeats):
-            before, start = steps_done(runs)[0], time.perf_counter()
-            for tick in range(1, 1 + int(2 * window)):
-                if watching:
-                    work.append(seconds_per_call(page.run, 0))
-                time.sleep(max(0.0, start + tick / 2 - time.perf_counter()))
-            passed = time.perf_counter() - start
-            rates[watching].append((steps_done(runs)[0] - before) / passed)
-    found = median(a / b for a, b in zip(rates[True], rates[False], strict=True))
-    yield Row(
-        "steps/s watched at 2 Hz / unwatched",
-        f"{found:.2f}   ({median(rates[True]):.0f} / {median(rates[False]):.0f}; "
-        f"a look takes {milliseconds(work)})",
-        against(found, 0.95),
-    )
+    """One run that is watched, and thirty, against the same with nobody looking."""
+    for count, window, goal in ((1, 3.0, 0.95), (30, 6.0, 0.9)):
+        found, told, look = watched_and_not(repeats, count, window)
+        yield Row(
+            f"steps/s of {count} watched / unwatched",
+            f"{found:.2f}   (a picture takes {1e3 * look:.2f} ms)",
+            against(found, goal),
+        )
+        yield Row(
+            f"pictures a second, each of {count}",
+            f"{median(told):.1f}   ({min(told):.1f} to {max(told):.1f})",
+            against(min(told), 4 if count == 1 else 0.3),
+        )
 
 
 def turns() -> Iterator[Callable[[AppTest], Any]]:
@@ -605,6 +665,18 @@ def answers(address: str) -> bool:
         return False
 
 
+# Resolves with the milliseconds between the moments at which the curve was drawn.
+GAPS = """(seconds) => new Promise((resolve) => {
+  const plot = document.querySelector(".st-key-loss_chart .live-plot"), times = []
+  const drawn = () => times.push(performance.now())
+  plot.on("plotly_afterplot", drawn)
+  setTimeout(() => {
+    plot.removeListener("plotly_afterplot", drawn)
+    resolve(times.slice(1).map((time, i) => time - times[i]))
+  }, 1000 * seconds)
+})"""
+
+
 # Resolves with the milliseconds from the click to the frame on which the maps are drawn again.
 CLICK = """([key, label]) => new Promise((resolve, reject) => {
   const plot = document.querySelector(".st-key-attention .live-plot")
@@ -638,16 +710,33 @@ def benchmark_browser(repeats: int) -> Iterator[Row]:
             return
         with served() as address:
             page = chromium.new_page(viewport={"width": 1440, "height": 1000})
-            page.goto(address)
+            page.goto(f"{address}?steps=2000")
             page.wait_for_selector(".st-key-attention .main-svg", timeout=60_000)
-            yield Row(what, milliseconds(clicks(page, repeats)))
+            found = clicks(page, repeats)
+            yield Row(what, milliseconds(found), against(1e3 * median(found), 200, below=True))
+            page.click(".st-key-play button")
+            page.wait_for_selector(".st-key-pause", timeout=60_000)
+            gaps = page.evaluate(GAPS, 4 * repeats)
+            usual = median(gaps)
+            yield Row(
+                "pictures a second in Chromium, while a run trains",
+                f"{1e3 / usual:.1f}   (longest gap {max(gaps) / usual:.1f} times the median)",
+                against(1e3 / usual, 4),
+            )
+            page.click(".st-key-reset button")
+            page.wait_for_selector(".st-key-play", timeout=60_000)
             # Six configurations on two seeds, in another tab.
             other = chromium.new_page()
             variants = ";".join(f"d_ff={width}" for width in (32, 64, 128, 192, 512))
             other.goto(f"{address}/compare?steps=50000&seeds=2&variants={variants}")
             other.click(".st-key-play button", timeout=60_000)
             other.wait_for_selector(".st-key-pause", timeout=60_000)
-            yield Row(f"{what}, beside twelve runs", milliseconds(clicks(page, repeats)))
+            found = clicks(page, repeats)
+            yield Row(
+                f"{what}, beside twelve runs",
+                milliseconds(found),
+                against(1e3 * median(found), 300, below=True),
+            )
         chromium.close()
 
 
