@@ -115,7 +115,9 @@ def attempt(action: Callable[..., str | None], *args: Any) -> None:
     try:
         if done := action(*args):
             st.toast(literal(done))
-    except (ValueError, HistoryUnavailable) as error:
+    except HistoryUnavailable as error:
+        st.session_state.history_refused = for_visitor(str(error))
+    except ValueError as error:
         st.session_state.history_refused = download_panel.with_hint(error)
 
 
@@ -140,6 +142,31 @@ def delete(chosen: list[Entry]) -> str:
         RECORDER.history.delete(owner, entry.id)
     st.session_state.chosen_runs = ()
     return f"Deleted: {counted(len(chosen), 'run')}."
+
+
+def delete_damaged() -> str:
+    return f"Deleted: {counted(RECORDER.history.delete_damaged(owner), 'run')}."
+
+
+def say_damaged(damaged: tuple[str, ...]) -> None:
+    """Which runs are left out since they cannot be read, and a way to get rid of them."""
+    more = f" and {len(damaged) - MOST_NAMED} more" if len(damaged) > MOST_NAMED else ""
+    st.warning(literal(f"Left out of the list: {'; '.join(damaged[:MOST_NAMED])}{more}."))
+    st.button(
+        f"Delete {counted(len(damaged), 'run')} that cannot be read",
+        key="delete_damaged",
+        icon=":material/delete:",
+        on_click=attempt,
+        args=(delete_damaged,),
+    )
+
+
+def say_refused() -> bool:
+    """Why the last action could not be done; whether it could not."""
+    refused = st.session_state.get("history_refused")
+    if refused:
+        st.error(literal(refused))
+    return bool(refused)
 
 
 def actions(chosen: list[Entry]) -> None:
@@ -183,9 +210,7 @@ def actions(chosen: list[Entry]) -> None:
             placeholder="Select one run to rename it",
             help="A new name for this run, at most 120 characters.",
         )
-    if refused := st.session_state.get("history_refused"):
-        st.error(literal(refused))
-    elif go:
+    if not say_refused() and go:
         st.switch_page(INSTRUMENTS["playground"].file, query_params={})  # the knobs write theirs
 
 
@@ -314,15 +339,16 @@ def page() -> None:
     if notice := RECORDER.history.notice:
         st.warning(literal(for_visitor(notice)))
     if damaged:
-        more = f" and {len(damaged) - MOST_NAMED} more" if len(damaged) > MOST_NAMED else ""
-        st.warning(literal(f"Left out of the list: {'; '.join(damaged[:MOST_NAMED])}{more}."))
+        say_damaged(damaged)
     if RECORDER.problem:
         st.warning(literal(f"The last run could not be kept: {for_visitor(RECORDER.problem)}."))
     if not entries:
+        say_refused()
         st.info(f"Nothing yet: a run of at least {WORTH_KEEPING} steps appears here when it ends.")
         return
     chosen = table(entries)
     if not chosen:
+        say_refused()
         st.caption("Select runs at the left edge of the table to lay their curves over each other.")
         return
     actions(chosen)

@@ -9,6 +9,7 @@ import io
 import json
 import math
 import os
+import shutil
 import sqlite3
 import sys
 import threading
@@ -40,6 +41,7 @@ MAX_PICTURE = 500_000  # bytes of one picture
 MAX_UNPACKED = 100_000_000  # bytes of one picture when it is read
 MAX_LABEL = 120  # characters
 LATEST = 4e9  # seconds since 1970: an entry of a later day is damaged
+FULL = 1_000_000  # bytes: a disk with less than this left is called full
 SCHEMA = 1
 WAIT = 10.0  # seconds that a run's entry waits for another transaction
 PATIENCE = 1.0  # that a page waits
@@ -175,15 +177,19 @@ class History:
 
     def read(self, owner: str) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
         """A visitor's runs, newest first, and of each that cannot be read why not."""
+        entries, damaged = self._read(owner)
+        return entries, tuple(damaged.values())
+
+    def _read(self, owner: str) -> tuple[tuple[Entry, ...], dict[int, str]]:
         where, values = _mine(owner)
         query = f"SELECT {_COLUMNS} FROM runs WHERE {where} ORDER BY id DESC"
-        entries, damaged = [], []
+        entries, damaged = [], {}
         for row in self._do(lambda db: db.execute(query, values).fetchall()):
             try:
                 entries.append(_entry(row))
             except ValueError as error:
-                damaged.append(str(error))
-        return tuple(entries), tuple(damaged)
+                damaged[row[0]] = str(error)
+        return tuple(entries), damaged
 
     def get(self, owner: str, id: int) -> Entry:
         """One run.
@@ -227,6 +233,13 @@ class History:
         """
         self._change(owner, id, "DELETE FROM runs", ())
 
+    def delete_damaged(self, owner: str) -> int:
+        """Delete those of a visitor's runs that cannot be read; how many there were."""
+        where, values = _mine(owner)
+        query = f"DELETE FROM runs WHERE id = ? AND {where}"
+        rows = [(id, *values) for id in self._read(owner)[1]]
+        return self._do(lambda db: db.executemany(query, rows).rowcount) if rows else 0
+
     # --- the file -------------------------------------------------------------------------
 
     def _one(self, owner: str, id: int, columns: str) -> tuple:
@@ -263,18 +276,43 @@ class History:
                     self._set_aside(damage)
             return self._transaction(work, wait)
         except (sqlite3.Error, OSError) as error:
+            why = "the disk is full" if _is_no_room(error) and self._full() else error
             raise HistoryUnavailable(
-                f"the run history cannot be used: {error} ({self.path})"
+                f"the run history cannot be used: {why} ({self.path})"
             ) from error
 
     def _transaction(self, work: Callable[[sqlite3.Connection], Answer], wait: float) -> Answer:
+        """One transaction; on a full disk one that needs no room, so that runs can be deleted.
+
+        A log beside the file takes room even to read. In memory it takes none, but a power cut
+        would damage the file: only where it would not work at all otherwise.
+        """
+        try:
+            return self._attempt(work, wait, log="WAL")
+        except sqlite3.OperationalError as error:
+            if not _is_no_room(error):
+                raise
+            with suppress(sqlite3.OperationalError):
+                return self._attempt(work, wait, log="MEMORY")
+            raise
+
+    def _full(self) -> bool:
+        with suppress(OSError):
+            return shutil.disk_usage(self.path.parent).free < FULL
+        return False
+
+    def _attempt(
+        self, work: Callable[[sqlite3.Connection], Answer], wait: float, log: str
+    ) -> Answer:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         # The write lock is taken at once: no transaction fails half-way for it.
         opened = sqlite3.connect(self.path, timeout=wait, isolation_level="IMMEDIATE")
         try:
             with closing(opened) as db, db:
+                if log == "MEMORY":  # without the other files that a shared log needs
+                    db.execute("PRAGMA locking_mode = EXCLUSIVE")
                 with suppress(sqlite3.OperationalError):  # it is being set now, or cannot be
-                    db.execute("PRAGMA journal_mode = WAL")
+                    db.execute(f"PRAGMA journal_mode = {log}")
                 db.execute("PRAGMA synchronous = NORMAL")
                 db.execute("PRAGMA secure_delete = ON")  # what is deleted leaves the file too
                 self._prepare(db)
@@ -316,6 +354,12 @@ def _is_damage(error: sqlite3.Error) -> bool:
     if code == sqlite3.SQLITE_READONLY_DBMOVED:
         return True  # another thread has just set it aside
     return kind in _DAMAGE or str(error).startswith(("no such table", "no such column"))
+
+
+def _is_no_room(error: Exception) -> bool:
+    """Whether it may come of a full disk."""
+    kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return kind in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 
 
 def _mine(owner: str) -> tuple[str, tuple[str, ...]]:

@@ -1,5 +1,6 @@
 """What goes into the history and when, and the page on which it is found again."""
 
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -353,6 +354,34 @@ def test_chosen_runs_are_forgotten_and_no_other_one_is_chosen_instead():
     fine(test.button(key="delete_runs").click().run())
     assert labels(test) == ["b"]
     assert test.session_state.chosen_runs == ()
+
+
+def test_runs_that_cannot_be_read_are_deleted_from_the_page():
+    add("whole")
+    bad = add("damaged")
+    with sqlite3.connect(History().path) as db:
+        db.execute("UPDATE runs SET spec = '' WHERE id = ?", (bad,))
+    db.close()
+    test = opened("history")
+    assert f"run {bad} cannot be read" in texts(test.warning) and labels(test) == ["whole"]
+    fine(test.button(key="delete_damaged").click().run())
+    assert not test.warning and labels(test) == ["whole"]
+    assert len(History().read("")[0]) == 1 and not History().read("")[1]
+
+
+def test_why_a_run_cannot_be_deleted_is_said_and_it_stays_chosen(monkeypatch):
+    add("a")
+    test = choose(opened("history"), 0)
+
+    def refuse(self, owner, id):
+        raise HistoryUnavailable("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(History, "delete", refuse)
+        test.button(key="delete_runs").click().run()
+    assert "the disk is full" in texts(test.error) and labels(test) == ["a"]
+    fine(test.button(key="delete_runs").click().run())
+    assert not test.error and not labels(test)
 
 
 def test_a_new_run_does_not_move_the_choice():

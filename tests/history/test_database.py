@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -207,6 +208,16 @@ def test_one_damaged_row_is_left_out_and_named(history, path, column, value):
         history.get("anna", bad)
     history.delete("anna", bad)
     assert not history.read("anna")[1] and len(history.list("anna")) == 1
+
+
+def test_what_cannot_be_read_is_deleted_at_once_and_nothing_else(history, path):
+    good, bad, worse, of_bert = add(history), add(history), add(history), add(history, "bert")
+    with sqlite3.connect(path) as db:
+        db.executemany("UPDATE runs SET spec = '' WHERE id = ?", [(bad,), (worse,), (of_bert,)])
+    db.close()
+    assert history.delete_damaged("anna") == 2 and history.delete_damaged("anna") == 0
+    assert [entry.id for entry in history.list("anna")] == [good]
+    assert history.read("anna")[1] == () and len(history.read("bert")[1]) == 1
 
 
 @pytest.mark.parametrize(
@@ -476,3 +487,45 @@ def test_without_a_home_folder_the_message_says_what_to_set(monkeypatch):
     monkeypatch.setattr("os.path.expanduser", lambda path: path)
     with pytest.raises(HistoryUnavailable, match="PLAYGROUND_DATA"):
         History().list("anna")
+
+
+# --- a full disk ----------------------------------------------------------------------------
+
+
+class OnFullDisk(sqlite3.Connection):
+    """Has no room for anything beside the file itself, nor for the file to grow."""
+
+    def execute(self, statement, *values):
+        beside = super().execute("PRAGMA journal_mode").fetchone()[0] != "memory"
+        word = statement.split()[0]
+        if word in ("SELECT", "DELETE") and beside:
+            raise failed("disk I/O error", sqlite3.SQLITE_IOERR_SHMOPEN)
+        if word == "INSERT":
+            raise failed("database or disk is full", sqlite3.SQLITE_FULL)
+        return super().execute(statement, *values)
+
+
+def failed(message: str, code: int) -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError(message)
+    error.sqlite_errorcode = code
+    return error
+
+
+def fill_disk(monkeypatch) -> None:
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=OnFullDisk))
+    nothing = module.shutil.disk_usage("/")._replace(free=0)
+    monkeypatch.setattr(module.shutil, "disk_usage", lambda path: nothing)
+
+
+def test_on_a_full_disk_runs_are_read_and_deleted_and_what_needs_room_is_refused(
+    history, monkeypatch
+):
+    first, second = add(history), add(history)
+    fill_disk(monkeypatch)
+    assert [entry.id for entry in history.list("anna")] == [second, first]
+    with pytest.raises(HistoryUnavailable, match="the disk is full"):
+        add(history)
+    history.delete("anna", first)
+    monkeypatch.undo()
+    assert [entry.id for entry in history.list("anna")] == [second]
+    assert add(history) > second, "and the file is whole"
