@@ -13,9 +13,10 @@ from playground.figures import panels, style
 from playground.figures.attention import STAGES, attention_maps, largest_cell
 from playground.figures.loss import (
     NOT_BEGUN,
+    fit_losses,
     levels_in_words,
-    loss_chart,
     reference_levels,
+    sides,
     smooth,
     uid,
 )
@@ -81,38 +82,34 @@ def comparison_chart(
         width: pixels the figure will about have, for the rows of the legend.
     """
     steps = [int(step) for band in bands for step in band.steps[-1:]]
-    figure = loss_chart(
-        [],
-        chance=chance,
-        floor=floor,
-        log=log,
-        total_steps=max([total_steps or 0, *steps]),
-        empty=empty,
-        width=width,
-        size=size,
-    )
+    end = max([total_steps or 0, *steps, 1])
+    # Longer samples than usual, for the dashes; the names make room for them.
+    sample = round(22 * size.line)
+    longer = " " * math.ceil((sample - 30) / (0.52 * size.small))
+    below = style.legend_below([band.label + longer for band in bands], width, size)
+    below["legend"] |= {"itemwidth": sample, "traceorder": "normal"}
+    below["margin"] |= sides(size)
+    alt = _bands_alt(bands, chance, floor)
+    figure = panels.new_figure(alt, size, f"comparison {log}", hovermode="x unified", **below)
     layout = figure["layout"]
-    layout["meta"]["alt"] = _bands_alt(bands, chance, floor)
-    layout["uirevision"] = f"comparison {log}"
+    panels.add_panel(figure, 0, style.step_axis(end), panels.axis("loss (nats)"))
+    layout["xaxis"]["unifiedhovertitle"] = {"text": "step %{x}: mean (lowest to highest seed)"}
+    shared = (chance, floor, end, log, size)
     if not steps:
+        fit_losses(figure, [], *shared)
+        layout["annotations"].append(panels.note(empty))
         return figure
     # A power of two, the same for all: lines of different lengths keep points at common steps.
     longest = max(len(band.steps) for band in bands)
     stride = 2 ** max(math.ceil(math.log2(longest / BAND_POINTS)), 0)
     drawn = [_Drawn(band, stride) for band in bands]
     # All bands lie below all lines.
-    data = [trace for item in drawn for trace in item.area(log)]
-    data += [item.line(log, size) for item in drawn]
-    figure["data"] = data + figure["data"]
-    # Longer samples than usual, for the dashes; the names make room for them.
-    sample = round(22 * size.line)
-    longer = " " * math.ceil((sample - 30) / (0.52 * size.small))
-    layout |= style.legend_below([band.label + longer for band in bands], width, size)
-    layout["legend"] |= {"itemwidth": sample, "traceorder": "normal"}
-    layout["xaxis"]["unifiedhovertitle"] = {"text": "step %{x}: mean (lowest to highest seed)"}
-    del layout["annotations"][-1]  # what stands there while there is no loss
-    if not log and chance is not None:
-        _cut(layout, drawn, VIEW_LIMIT * max(chance), size)
+    figure["data"] += [trace for item in drawn for trace in item.area(log)]
+    figure["data"] += [item.line(log, size) for item in drawn]
+    limit = math.inf if log or chance is None else VIEW_LIMIT * max(chance)
+    seen = [row for item in drawn for row in (item.low, item.high)]
+    fit_losses(figure, seen, *shared, limit=limit)
+    layout["annotations"] += _beyond(drawn, limit, size)
     return figure
 
 
@@ -179,20 +176,17 @@ def _parts(seen: np.ndarray) -> list[tuple[int, int]]:
     return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
 
-def _cut(layout: dict[str, Any], drawn: Sequence[_Drawn], limit: float, size: Sizes) -> None:
-    """End the loss axis at the limit where a curve leaves it, and say which one does."""
+def _beyond(drawn: Sequence[_Drawn], limit: float, size: Sizes) -> list[dict[str, Any]]:
+    """Which curves leave the loss axis at its limit, and how far they go."""
     peaks = [(float(np.nanmax(d.high)), d) for d in drawn if np.isfinite(d.high).any()]
     beyond = [(peak, d.band.label) for peak, d in peaks if peak > limit]
     if not beyond:
-        return
-    layout["yaxis"] = {k: v for k, v in layout["yaxis"].items() if k != "rangemode"}
-    layout["yaxis"]["range"] = [0, limit]
+        return []
     lines = [f"↑ {style.escape(label)} goes up to {peak:.4g}" for peak, label in beyond]
     corner = {"xanchor": "right", "yanchor": "top", "align": "right"}
-    note = panels.annotation(
-        "<br>".join(lines), 0.995, 1, size=size.small, **panels.over(0), **corner
-    )
-    layout["annotations"].append(note)
+    return [
+        panels.annotation("<br>".join(lines), 0.995, 1, size=size.small, **panels.over(0), **corner)
+    ]
 
 
 def _bands_alt(
@@ -266,6 +260,7 @@ def attention_side_by_side(
     )
     layout = figure["layout"]
     layout["uirevision"] = f"beside {values.shape} {pair}"
+    panels.stack(figure)
     if pair:
         _difference(figure, titles, stage, width, size)
     _wrap_titles(layout, width, size)

@@ -66,15 +66,16 @@ def entropy_chart(
     for name in both[0]:
         alt += f" {name}: {both[0][name][-1]:.2f} and {both[1][name][-1]:.2f}."
     figure = _figure(alt, "entropy", both[0], steps, width, size)
-    figure["layout"]["margin"] |= {"l": 3 * size.font, "t": 2 * size.font}
-    titles = ("entropy / its maximum", "mean largest weight")
-    across = ([0, 0.45], [0.55, 1])
+    titles = ("entropy / maximum", "largest weight")
+    down = panels.domains(2, gap=0.1)[::-1]
     for i, series in enumerate(both):
-        x = _steps(steps, total_steps) | {"domain": across[i]}
-        y = panels.axis(range=[-0.02, 1.02], dtick=0.25)
+        x = _steps(steps, total_steps)
+        if i == 0:  # the axis below it says the same
+            x |= {"showticklabels": False, "title": {"text": ""}}
+        y = panels.axis(titles[i], range=[-0.02, 1.02], dtick=0.5, domain=down[i])
         lines = _lines(steps, series, size, "%{y:.3f}", marks)
         traces = (trace | {"showlegend": i == 0} for trace in lines)
-        panels.add_panel(figure, i, x, y, traces, title=titles[i])
+        panels.add_panel(figure, i, x, y, traces)
         _mark(figure, marks, size, i)
     return figure
 
@@ -103,9 +104,10 @@ def spread_chart(
     panels.add_panel(figure, 0, x, y, _lines(steps, measured, size, "%{y:.3f}", marks))
     _mark(figure, marks, size)
     if theory is not None:
-        figure["data"].append(panels.reference_line(theory, x["range"][1], size))
-        label = panels.reference_label(f"theory at the start {theory:.2f}", theory, size)
-        figure["layout"]["annotations"] = [label]
+        name = f"theory at the start {theory:.2f}"
+        level = panels.reference_line(theory, x["range"][1], size, name=name)
+        figure["data"].append(level)
+        figure["layout"]["showlegend"] = True
         figure["layout"]["meta"]["alt"] += f" Theory for the start says {theory:.2f}."
     return figure
 
@@ -115,8 +117,7 @@ def _figure(
 ) -> Figure:
     """Figure over the steps with a legend below it."""
     figure = panels.new_figure(alt, size._replace(height=HEIGHT), revision, hovermode="x unified")
-    figure["layout"] |= style.legend_below(names, width, size)
-    figure["layout"]["annotations"].append(panels.step_label(size))
+    figure["layout"] |= style.legend_below(names, width, size, rows=style.LEGEND_ROWS)
     if not len(steps):
         figure["layout"]["annotations"].append(panels.note("no steps yet"))
     return figure

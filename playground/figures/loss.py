@@ -1,7 +1,8 @@
 """The loss chart: curves, chance lines, floor, what changed, learning rate."""
 
+import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +15,15 @@ from playground.figures.style import Figure, Sizes
 REACH = 10  # steps to each side over which a loss is smoothed
 LEAST_REACH = 2  # and at both ends of a curve, where one side has none
 MAX_POINTS = 1200
-MARK_ROWS = 3
-NOT_BEGUN = "press Play: the loss appears here"
+MARK_ROWS = 2
+# What stands beside the level lines, in two short lines.
+BESIDE = {
+    "chance": "chance<br>{:.3f}",
+    "uniform guess": "uniform<br>guess {:.3f}",
+    "guess without reading": "without<br>reading {:.3f}",
+    "floor": "floor<br>{:.3f}",
+}
+NOT_BEGUN = "press Play:<br>the loss appears here"
 
 
 @dataclass(frozen=True)
@@ -36,10 +44,6 @@ class Curve:
     colour_index: int = 0
     ghost: bool = False
     marks: Sequence[tuple[int, str]] = ()
-
-
-# A loss so many times chance presses all reference lines into one: one label is enough for them.
-CROWDED = 12
 
 
 def smooth(values: ArrayLike, begins: Sequence[int] = ()) -> np.ndarray:
@@ -96,16 +100,9 @@ def loss_chart(
     """
     alone = sum(not curve.ghost for curve in curves) == 1
     traces = [t for curve in curves for t in _curve_traces(curve, alone, show_lr, size)]
+    losses = [trace["y"] for trace in traces if "yaxis" not in trace]  # thinned, with all extremes
     last = max([s for c in curves for s in (*c.steps[-1:], *c.val_steps[-1:])], default=0)
     end = max(total_steps or 0, last, 1)
-    lines = reference_levels(chance, floor)
-    labelled = lines
-    if not log and lines:
-        # The thinned lines still have their highest points; the learning rate has its own axis.
-        losses = [trace["y"] for trace in traces if "yaxis" not in trace]
-        highest = max((float(np.nanmax(y, initial=0)) for y in losses), default=0.0)
-        if highest > CROWDED * max(value for _, value in lines):
-            labelled = lines[:1]
     groups: dict[str, list[str]] = {}
     for trace in traces:
         if trace["showlegend"]:
@@ -116,11 +113,10 @@ def loss_chart(
     alt = _alt(curves, chance, floor, marks)
     figure = panels.new_figure(alt, size, f"loss {log}", hovermode="x unified")
     layout = figure["layout"]
-    layout |= style.legend_below(groups.values(), width, size)
-    traces += [panels.reference_line(value, end, size) for _, value in lines]
-    scale = {"type": "log", "dtick": "D2"} if log else {"rangemode": "tozero"}
-    panels.add_panel(figure, 0, style.step_axis(end), panels.axis("loss (nats)", **scale))
+    layout |= style.legend_below(groups.values(), width, size, rows=style.LEGEND_ROWS)
+    layout["margin"] |= {"t": MARK_ROWS * (size.small + 6)} | sides(size)
     figure["data"] += traces
+    panels.add_panel(figure, 0, style.step_axis(end), panels.axis("loss (nats)"))
     layout["shapes"] += [
         *(
             panels.upright(s, size.thin, colour=style.run_colour(c.colour_index))
@@ -130,16 +126,15 @@ def loss_chart(
         *(panels.upright(step, size.line) for step in [shown] if step is not None),
     ]
     layout["annotations"] += [
-        panels.step_label(size),
-        *(_level_label(name, value, log, size) for name, value in labelled),
-        *(_mark_label(i, step, text, end, size) for i, (step, text) in enumerate(marks)),
+        _mark_label(i, step, text, end, size) for i, (step, text) in enumerate(marks)
     ]
-    if marks:
-        layout["margin"]["t"] = MARK_ROWS * (size.small + 6)
+    beside = 0
     if show_lr:
-        layout["margin"]["r"] = 5 * size.font
+        beside = 5 * size.font
+        layout["margin"]["r"] += beside
         layout["yaxis2"] = panels.axis(
             "learning rate",
+            size,
             overlaying="y",
             side="right",
             showgrid=False,
@@ -147,13 +142,57 @@ def loss_chart(
             tickmode="auto",
             tickformat=".2~e",
         )
+    fit_losses(figure, losses, chance, floor, end, log, size, beside)
     if not any(len(curve.loss) for curve in curves):
         layout["annotations"].append(panels.note(empty))
     return figure
 
 
+def sides(size: Sizes) -> dict[str, int]:
+    """Margins of a chart of losses: to the right are the labels of its level lines."""
+    return {"l": round(4.6 * size.small), "r": round(8 * size.small)}
+
+
+def fit_losses(
+    figure: Figure,
+    losses: Iterable[ArrayLike],
+    chance: tuple[float, float] | None,
+    floor: float | None,
+    end: float,
+    log: bool,
+    size: Sizes,
+    beside: int = 0,
+    limit: float = math.inf,
+) -> None:
+    """Give a chart of losses its vertical axis, and the level lines with their labels beside it.
+
+    Args:
+        losses: all that is to be seen.
+        end: of the step axis.
+        beside: pixels to the right of the plot that another axis takes.
+        limit: the axis ends here, even where a loss goes on.
+    """
+    layout = figure["layout"]
+    levels = [level for level in reference_levels(chance, floor) if level[1] > 0 or not log]
+    numbers = np.concatenate([*map(np.asarray, losses), [value for _, value in levels]])
+    numbers = numbers[np.isfinite(numbers) & ((numbers > 0) | (not log))]
+    low, high = (float(numbers.min()), float(numbers.max())) if numbers.size else (0.1, 1.0)
+    if log:
+        ends = math.log10(low) - 0.05, math.log10(high) + 0.05
+        layout["yaxis"] |= {"type": "log", "dtick": "D2"}
+    else:
+        ends = min(0.0, low), min(1.05 * high or 1.0, limit)
+    layout["yaxis"]["range"] = list(ends)
+    figure["data"] += [panels.reference_line(value, end, size) for _, value in levels]
+    height = size.height - layout["margin"]["t"] - layout["margin"]["b"]
+    labels = [(BESIDE[name].format(value), value) for name, value in levels]
+    layout["annotations"] += panels.labels_beside(
+        labels, ends, height, size, log=log, xshift=6 + beside
+    )
+
+
 def _curve_traces(curve: Curve, alone: bool, show_lr: bool, size: Sizes) -> list[dict[str, Any]]:
-    """Raw loss faint, smoothed loss bold, validation dashed with markers: one colour."""
+    """Raw loss faint, smoothed loss bold, validation as points: one colour."""
     shown = kept(curve.loss[: len(curve.steps)])
     marks = [step for step, _ in curve.marks]
     begins = np.searchsorted(curve.steps, marks, "right")
@@ -187,11 +226,11 @@ def _curve_traces(curve: Curve, alone: bool, show_lr: bool, size: Sizes) -> list
         traces.append(
             trace(
                 "validation",
-                *panels.with_gaps(curve.val_steps, curve.val_loss, marks),
-                size.line * 0.7,
-                dash="dash",
-                mode="lines+markers",
-                marker={"size": size.marker},
+                curve.val_steps,
+                curve.val_loss,
+                size.thin,
+                mode="markers",
+                marker={"size": size.marker, "symbol": "diamond"},
                 showlegend=not curve.ghost,
             )
         )
@@ -242,14 +281,8 @@ def reference_levels(
     return [("uniform guess", uniform), ("guess without reading", blind), *levels]
 
 
-def _level_label(name: str, value: float, log: bool, size: Sizes) -> dict[str, Any]:
-    """Below the line of the guess without reading, since the uniform guess is close; else above."""
-    side = "top" if name == "guess without reading" else "bottom"
-    return panels.reference_label(f"{name} {value:.3f}", value, size, side=side, log=log)
-
-
 def _mark_label(index: int, step: int, text: str, end: int, size: Sizes) -> dict[str, Any]:
-    """What changed, above the plot, in one of three rows so that neighbours do not overlap."""
+    """What changed, above the plot, in one of two rows so that neighbours do not overlap."""
     left = step < 0.6 * end
     return panels.annotation(
         style.escape(text),

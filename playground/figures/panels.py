@@ -12,7 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from playground.figures.style import LAPTOP, MUTED, TEMPLATE, TEXT, Figure, Sizes, escape
+from playground.figures.style import (
+    LAPTOP,
+    MUTED,
+    TEMPLATE,
+    TEXT,
+    Figure,
+    Sizes,
+    axis_room,
+    escape,
+)
 
 # --- a figure and its panels ----------------------------------------------------------------------
 
@@ -30,7 +39,7 @@ def new_figure(alt: str, size: Sizes, revision: str, **layout: Any) -> Figure:
         "height": size.height,
         "font": {"size": size.font},
         "uirevision": revision,
-        "meta": {"alt": alt},
+        "meta": {"alt": alt, "small": size.small, "below": axis_room(size)},
         "template": TEMPLATE,
         "annotations": [],
         "shapes": [],
@@ -44,6 +53,16 @@ def empty_figure(message: str, *, size: Sizes = LAPTOP) -> Figure:
     figure = new_figure(message, size, "empty", xaxis=hidden, yaxis=hidden)
     figure["layout"]["annotations"].append(note(message))
     return figure
+
+
+def stack(figure: Figure, least: int = 220) -> None:
+    """Let the panels go below each other where the figure has less than 700 pixels.
+
+    Only the browser knows how many it has: the live component then sets as many panels side by
+    side as have `least` pixels each, and makes the figure taller. Each panel keeps its height; one
+    with square cells becomes as high as it needs.
+    """
+    figure["layout"]["meta"]["stack"] = least
 
 
 def suffix_of(panel: int) -> str:
@@ -75,13 +94,23 @@ def add_panel(
     *,
     title: str = "",
 ) -> None:
-    """Put a panel into a figure: its axes (see `axis`), its traces, its title above it."""
+    """Put a panel into a figure: its axes (see `axis`), its traces, its title above it.
+
+    Titles and tick labels of all axes are of one size, unless an axis says otherwise.
+    """
     layout, suffix = figure["layout"], suffix_of(panel)
-    layout[f"xaxis{suffix}"] = {"anchor": f"y{suffix}"} | x
-    layout[f"yaxis{suffix}"] = {"anchor": f"x{suffix}"} | y
+    layout[f"xaxis{suffix}"] = {"anchor": f"y{suffix}"} | _lettered(x, layout)
+    layout[f"yaxis{suffix}"] = {"anchor": f"x{suffix}"} | _lettered(y, layout)
     figure["data"] += [on(panel, trace) for trace in traces]
     if title:
         layout["annotations"].append(panel_title(title, panel))
+
+
+def _lettered(axis: dict[str, Any], layout: dict[str, Any]) -> dict[str, Any]:
+    """The axis with its letters in the figure's small size."""
+    font = {"size": layout["meta"]["small"]}
+    made = {"tickfont": font} | axis
+    return made | {"title": {"font": font} | axis["title"]} if "title" in axis else made
 
 
 def domains(count: int, gap: float) -> list[list[float]]:
@@ -225,13 +254,15 @@ def ring(x: float, y: float, size: Sizes) -> dict[str, Any]:
     return points([x], [y], marker)
 
 
-def reference_line(value: float, end: float, size: Sizes, *, start: float = 0) -> dict[str, Any]:
-    """Dashed level line from `start` to `end`.
+def reference_line(
+    value: float, end: float, size: Sizes, *, start: float = 0, name: str = ""
+) -> dict[str, Any]:
+    """Dashed level line from `start` to `end`; with a name it is in the legend.
 
     A trace, not a shape: the axis then makes room for it, on a linear and on a log scale.
     """
     ends = [start, max(end, 1)]
-    return line(ends, [value, value], MUTED, size.thin, dash="longdash")
+    return line(ends, [value, value], MUTED, size.thin, dash="longdash", name=name)
 
 
 def heatmap(
@@ -335,12 +366,6 @@ def note(message: str) -> dict[str, Any]:
     return annotation(message, 0.5, 0.5, colour=MUTED, xref="paper", yref="paper")
 
 
-def step_label(size: Sizes) -> dict[str, Any]:
-    """The word "step" to the left of the axis' first number: it needs no row of its own."""
-    corner = {"xanchor": "right", "yanchor": "top", "xshift": -10}
-    return annotation("step", 0, 0, size=size.small, colour=MUTED, **over(0), **corner)
-
-
 def reference_label(
     text: str, value: float, size: Sizes, *, side: str = "bottom", log: bool = False
 ) -> dict[str, Any]:
@@ -357,6 +382,55 @@ def reference_label(
         yanchor=side,
         yshift=2 if side == "bottom" else -2,
     )
+
+
+def labels_beside(
+    levels: Sequence[tuple[str, float]],
+    ends: tuple[float, float],
+    height: float,
+    size: Sizes,
+    *,
+    log: bool = False,
+    xshift: int = 6,
+) -> list[dict[str, Any]]:
+    """Labels of level lines, to the right of the plot: no curve runs through them.
+
+    Each stands at its line, or as near to it as leaves the labels apart and inside the plot.
+
+    Args:
+        levels: (label, value), highest first; a label may be in lines, with <br>.
+        ends: of the vertical axis; on a log axis powers of ten.
+        height: pixels of the plot.
+    """
+    low, high = ends
+    line = 1.3 * size.small
+    places: list[tuple[float, float]] = []  # pixels above the axis: of a label's foot; its height
+    above = math.inf
+    for label, value in levels:
+        at = math.log10(value) if log else value
+        tall = line * (label.count("<br>") + 1)
+        foot = min((at - low) / (high - low) * height - tall / 2, above - tall)
+        above = foot
+        places.append((foot, tall))
+    for i in reversed(range(len(places))):
+        foot, tall = places[i]
+        below = sum(places[i + 1]) if i + 1 < len(places) else 0.0
+        places[i] = max(foot, below), tall
+    return [
+        annotation(
+            label,
+            1,
+            round((foot + tall / 2) / height, 4),
+            size=size.small,
+            colour=MUTED,
+            **over(0),
+            align="left",
+            xanchor="left",
+            yanchor="middle",
+            xshift=xshift,
+        )
+        for (label, _), (foot, tall) in zip(levels, places, strict=True)
+    ]
 
 
 def rectangle(

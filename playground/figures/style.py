@@ -182,29 +182,32 @@ def margin(left: float, right: float, top: float, bottom: float) -> dict[str, in
     return {"l": round(left), "r": round(right), "t": round(top), "b": round(bottom)}
 
 
-def legend_below(names: Iterable[str | Sequence[str]], width: int, size: Sizes) -> dict[str, Any]:
+LEGEND_ROWS = 2  # kept free where the lines come and go
+
+
+def legend_below(
+    names: Iterable[str | Sequence[str]], width: int, size: Sizes, *, rows: int | None = None
+) -> dict[str, Any]:
     """Legend under the horizontal axis, with the bottom margin that makes room for it.
 
     Plotly sets the names of a group below each other and the groups side by side, as many as fit;
-    the estimate here does the same.
+    the estimate here does the same. Where the figure turns out narrower than `width`, the live
+    component makes it as much taller as the legend then needs.
 
     Args:
         names: of the lines; those of a group together.
         width: pixels the figure will about have.
+        rows: so many, whatever the names: the plot does not move when lines come and go, and a
+            legend that needs more can be scrolled.
     """
     groups = [[name] if isinstance(name, str) else name for name in names]
     font = size.small + (0 if size.projector else 1)
-    room, used, rows, tallest = width - 6 * font - 16, 0.0, 0, 0
-    for group in groups:
-        needed = max(map(len, group)) * 0.52 * font + 45
-        if used and used + needed > room:
-            rows, used, tallest = rows + tallest, 0.0, 0
-        used, tallest = used + needed, max(tallest, len(group))
-    rows += tallest
+    row, below = 1.85 * font, axis_room(size)
+    fixed = {} if rows is None else {"maxheight": round(rows * row)}
+    if rows is None:
+        rows = _legend_rows(groups, width - 6 * font - 16, font)
     return {
-        "margin": margin(
-            5 * font, 24 if size.projector else 16, 12, 2.2 * font + 1.85 * font * rows
-        ),
+        "margin": margin(5 * font, 24 if size.projector else 16, 12, below + row * rows),
         # One line needs no legend.
         "showlegend": sum(map(len, groups)) > 1,
         "legend": {
@@ -214,13 +217,29 @@ def legend_below(names: Iterable[str | Sequence[str]], width: int, size: Sizes) 
             "yref": "container",
             "yanchor": "bottom",
             "font": {"size": font},
+            **fixed,
         },
     }
 
 
+def axis_room(size: Sizes) -> int:
+    """Pixels below a panel for the labels and the title of its horizontal axis."""
+    return round(3.3 * size.small + 6)
+
+
+def _legend_rows(groups: Sequence[Sequence[str]], room: float, font: int) -> int:
+    used, rows, tallest = 0.0, 0, 0
+    for group in groups:
+        needed = max(map(len, group)) * 0.52 * font + 45
+        if used and used + needed > room:
+            rows, used, tallest = rows + tallest, 0.0, 0
+        used, tallest = used + needed, max(tallest, len(group))
+    return rows + tallest
+
+
 def step_axis(end: float) -> dict[str, Any]:
     """Axis of the training steps, from 0 to `end`."""
-    return {"range": [0, max(end, 1)]}
+    return {"title": {"text": "step"}, "range": [0, max(end, 1)]}
 
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

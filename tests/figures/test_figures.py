@@ -4,6 +4,7 @@ import json
 import math
 import subprocess
 import sys
+from itertools import pairwise
 
 import numpy as np
 import orjson
@@ -25,6 +26,7 @@ from playground.figures import (
 )
 from playground.figures.attention import _grid
 from playground.figures.loss import MAX_POINTS, kept, smooth
+from playground.figures.panels import with_gaps
 from playground.figures.style import RIGHT_MARK, RUN_COLOURS, TEXT, WRONG_MARK, nice_limit, sizes
 
 TOKENS = ["a", "b", "a", "␣"]
@@ -165,13 +167,13 @@ def test_nothing_is_smoothed_or_joined_across_a_change():
     raw, bold, validation = written(loss_chart([marked]))["data"]
     assert raw["y"] == losses, "what was measured is drawn"
     assert bold["y"] == [1.0] * 30 + [None] + [5.0] * 30
-    assert (validation["x"], validation["y"]) == ([10, 30, 30, 30, 32], [1, 2, None, 6, 4])
+    assert (validation["x"], validation["y"]) == ([10, 30, 30, 32], [1, 2, 6, 4])
+    assert validation["mode"] == "markers", "what is measured now and then is not joined"
 
 
-def test_validation_measured_once_at_a_change_belongs_to_what_was_before_it():
-    marked = Curve("run", [1], [2.0], [10, 30, 32], [1, 2, 4], marks=[(30, "a"), (31, "b")])
-    validation = written(loss_chart([marked]))["data"][2]
-    assert validation["y"] == [1, 2, None, 4]
+def test_a_line_through_few_points_has_a_gap_at_each_mark():
+    x, y = with_gaps([10, 30, 32], [1, 2, 4], [30, 31])
+    assert written({"x": x, "y": y}) == {"x": [10, 30, 30, 32], "y": [1, 2, None, 4]}
 
 
 def test_the_health_of_a_run_is_not_joined_across_a_change():
@@ -193,7 +195,6 @@ def test_raw_loss_is_fainter_than_smoothed_and_one_run_has_one_colour():
     assert raw["opacity"] < 0.5 < bold["opacity"]
     assert raw["line"]["width"] < bold["line"]["width"]
     assert {t["line"]["color"] for t in (raw, bold, validation)} == {RUN_COLOURS[3]}
-    assert validation["line"]["dash"] == "dash"
 
 
 def test_ghost_is_dimmed_and_has_no_learning_rate():
@@ -218,25 +219,85 @@ def test_chance_lines_and_floor_are_level_and_labelled():
     levels = [trace["y"][0] for trace in figure["data"][-3:]]
     assert levels == pytest.approx([math.log(12), math.log(10), 0.5])
     assert all(trace["x"] == [0, 300] for trace in figure["data"][-3:])
-    labels = [note["text"] for note in figure["layout"]["annotations"]]
-    assert labels[1:4] == ["uniform guess 2.485", "guess without reading 2.303", "floor 0.500"]
+    labels = [note["text"].replace("<br>", " ") for note in figure["layout"]["annotations"]]
+    assert labels == ["uniform guess 2.485", "without reading 2.303", "floor 0.500"]
 
 
-def test_where_a_huge_loss_presses_the_lines_together_one_label_stands_for_them():
-    wild = Curve("run", [1, 2, 3], [2.0, math.inf, 1e6])
-    shared = {"chance": (2.5, 2.3), "floor": 0.5}
-    for log, count in ((False, 1), (True, 3)):
-        notes = loss_chart([wild], **shared, log=log)["layout"]["annotations"]
-        named = [n["text"] for n in notes if n["text"].split()[0] in ("uniform", "guess", "floor")]
-        assert len(named) == count
-    assert len(loss_chart([wild])["layout"]["annotations"]) == 1
+def beside(figure):
+    """(label, its foot and its head in pixels above the axis, its line) beside a chart's plot."""
+    layout = figure["layout"]
+    low, high = layout["yaxis"]["range"]
+    margin = layout["margin"]
+    plot = layout["height"] - margin["t"] - margin["b"]
+    found = []
+    for note in layout["annotations"]:
+        if note["xanchor"] == "left" and note["x"] == 1:
+            tall = 1.3 * note["font"]["size"] * (note["text"].count("<br>") + 1)
+            value = float(note["text"].replace("<br>", " ").split()[-1])
+            at = math.log10(value) if layout["yaxis"].get("type") == "log" else value
+            level = (at - low) / (high - low) * plot
+            middle = note["y"] * plot
+            found.append((middle - tall / 2, middle + tall / 2, level))
+            wide = 0.6 * note["font"]["size"] * max(map(len, note["text"].split("<br>")))
+            assert note["xshift"] + wide <= margin["r"] + 12, "it reaches over the edge"
+    return found, plot
 
 
-def test_labels_stand_at_their_lines_on_a_log_axis():
-    figure = loss_chart([run()], chance=(10.0, 1.0), log=True)
-    uniform = next(n for n in figure["layout"]["annotations"] if n["text"].startswith("uniform"))
-    assert uniform["y"] == pytest.approx(1.0)
-    assert figure["layout"]["yaxis"]["type"] == "log"
+@pytest.mark.parametrize("size", [sizes(340), sizes(430), sizes(500, projector=True)])
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("highest", [2.6, 4.0, 40.0, 1e6])
+@pytest.mark.parametrize("floor", [None, 0.0, 1.2, 2.2])
+def test_labels_of_the_levels_stand_beside_the_plot_apart_and_at_their_lines(
+    floor, highest, log, size
+):
+    wild = Curve("run", [1, 2, 3], [2.0, math.inf, highest])
+    figure = loss_chart(
+        [wild], chance=(math.log(12), math.log(10)), floor=floor, log=log, size=size
+    )
+    labels, plot = beside(figure)
+    assert len(labels) == (2 if floor is None or (log and not floor) else 3)
+    for (foot, _, _), (_, head, _) in pairwise(labels):
+        assert head <= foot + 1.5, "they overlap"
+    assert all(foot >= -1.5 and head <= plot + 36 for foot, head, _ in labels)
+    shifts = [abs((foot + head) / 2 - level) for foot, head, level in labels]
+    assert max(shifts) <= (head := labels[0][1] - labels[0][0]) * (len(labels) - 0.4)
+    if log and highest < 10:
+        assert shifts[0] < head, "at its line"
+
+
+def test_the_plot_stays_where_it_is_whatever_comes_and_goes():
+    ghosts = [run(f"an earlier run with a long name {i}", ghost=True) for i in range(3)]
+    charts = [
+        loss_chart([], chance=(2.4, 2.3)),
+        loss_chart([run()], chance=(2.4, 2.3)),
+        loss_chart([*ghosts, run(marks=MARKS)], chance=(2.4, 2.3)),
+    ]
+    assert len({json.dumps([c["layout"]["margin"], c["layout"]["height"]]) for c in charts}) == 1
+    health = [
+        [
+            gradient_chart(steps, dict.fromkeys(names, [1.0] * len(steps)))["layout"]["margin"]
+            for steps, names in (([], []), ([1], ["block 1"]), ([1, 2], list("abcdefgh")))
+        ],
+        [
+            entropy_chart(steps, [[1.0] * 8] * len(steps), [[1.0] * 8] * len(steps))["layout"][
+                "margin"
+            ]
+            for steps in ([], [0], [0, 1])
+        ],
+    ]
+    for margins in health:
+        assert margins[0] == margins[1] == margins[2]
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_axis_with_numbers_is_named_in_the_same_small_letters(name):
+    layout, letters = FIGURES[name]["layout"], set()
+    for key, axis in layout.items():
+        numbers = key[1:5] == "axis" and "labelalias" not in axis and "ticktext" not in axis
+        if numbers and axis.get("visible", True) and axis.get("showticklabels", True):
+            assert axis["title"]["text"], key
+            letters |= {axis["title"]["font"]["size"], axis["tickfont"]["size"]}
+    assert len(letters) <= 1
 
 
 def test_equal_chances_are_one_line():
@@ -431,7 +492,8 @@ def test_entropy_and_largest_weight_have_a_line_for_each_head():
 def test_spread_stands_beside_what_theory_says():
     figure = spread_chart([0, 10], {"block 1": [4.0, 5.0]}, 4.0)
     assert figure["data"][-1]["y"] == [4.0, 4.0]
-    assert figure["layout"]["annotations"][-1]["text"] == "theory at the start 4.00"
+    assert figure["data"][-1]["name"] == "theory at the start 4.00"
+    assert figure["layout"]["showlegend"]
 
 
 def test_right_and_wrong_differ_by_sign_and_by_colour():

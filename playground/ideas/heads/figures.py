@@ -345,6 +345,5 @@ def diversity_chart(
         ],
         title="head diversity (of ln 2)",
     )
-    figure["layout"]["annotations"].append(panels.step_label(size))
     figure["layout"]["shapes"].append(panels.upright(shown, size.thin))
     return figure

@@ -174,8 +174,8 @@ def _log_figure(alt: str, revision: str, names: Sequence[str], width: int, size:
     """A figure of about this width, with a legend and room for the titles of panels and axes."""
     below = style.legend_below([[name] for name in names], width, size)
     figure, font = panels.new_figure(alt, size, revision, **below), size.font
-    room = figure["layout"]["margin"]
-    room |= {"t": 2 * font + 6, "b": room["b"] + font}
+    figure["layout"]["margin"]["t"] = 2 * font + 6
+    panels.stack(figure)
     return figure
 
 
@@ -300,6 +300,7 @@ def norm_picture(
     figure = panels.new_figure(
         f"{said}.", size, "norm", margin=style.margin(8, 8, 2 * size.font + 6, 8), bargap=0.15
     )
+    panels.stack(figure, 130)
     across = panels.domains(len(steps), gap=0.03)
     last_two = [value for _, values in steps[-2:] for value in values]
     for i, (title, values) in enumerate(steps):

@@ -45,7 +45,6 @@ def schedule_picture(
         size,
         "schedule",
         hovermode="x unified",
-        annotations=[panels.step_label(size)],
         **style.legend_below(lines, width, size),
     )
     panels.add_panel(
@@ -152,7 +151,6 @@ def norm_history(
         size,
         "norms",
         hovermode="x unified",
-        annotations=[panels.step_label(size)],
         **style.legend_below([*said, "threshold"], width, size),
     )
     runs = [

@@ -91,22 +91,29 @@ function draw(plot) {
   // Out of sight: the ResizeObserver asks again.
   if (plot.gone || !root.clientWidth || !window.Plotly) return;
   const theme = readTheme(root);
-  if (plot.drawn === plot.text && plot.theme === theme) return;
+  if (plot.drawn === plot.text && plot.theme === theme && plot.size === sizeOf(root)) return;
   const first = plot.drawn === undefined;
   Object.assign(plot, { theme, drawn: plot.text });
   const { figure: { data, layout }, ...about } = JSON.parse(recolour(plot.text, theme.colours));
   // A hidden cell is null in JSON; undefined makes its hover say so instead of 0.
   for (const { z } of data)
     z?.forEach((row) => row.forEach((v, i) => v === null && (row[i] = undefined)));
-  Object.assign(layout, { template: theme.template, autosize: true });
+  // A finger on a figure moves the page.
+  const dragmode = matchMedia("(pointer: coarse)").matches ? false : "zoom";
+  Object.assign(layout, { template: theme.template, width: root.clientWidth, dragmode });
   plot.about = about;
   root.setAttribute("aria-label", about.alt);
   root.style.height = `${about.height}px`;
-  layout.height = root.clientHeight; // a style of the page may want another one
-  plot.size = sizeOf(root);
-  if (first) start(plot, data, layout);
+  layout.height = root.clientHeight;
+  plot.free = layout.height === about.height; // else a style of the page wants another one
+  if (plot.free) {
+    stack(layout);
+    grow(layout, plot.legends?.[legendOf(plot, data)] ?? 0);
+  }
+  setHeight(plot, layout);
   // No config here: another config object would make plotly.js build the figure again.
-  else window.Plotly.react(root, data, layout);
+  const done = first ? start(plot, data, layout) : window.Plotly.react(root, data, layout);
+  done.then(() => makeRoomForLegend(plot, data, layout));
   // For tests: how often the figure was built (read off what is on the page), how often changed.
   const container = root.querySelector(".svg-container");
   root.dataset.newplots = Number(root.dataset.newplots ?? 0) + (container !== plot.container);
@@ -116,10 +123,94 @@ function draw(plot) {
 
 const sizeOf = (root) => `${root.clientWidth} ${root.clientHeight}`;
 
+// --- what fits ---------------------------------------------------------------------------------
+
+const NARROW = 700; // pixels: from there on panels are side by side as the figure says
+const named = (layout, letter) => Object.keys(layout).filter((k) => k.match(`^${letter}axis\\d*$`));
+
+// In a narrow figure, panels below each other: as many side by side as have `meta.stack` pixels.
+function stack(layout) {
+  const { width, height, margin: { l, r, t, b }, meta: { stack: least } } = layout;
+  if (!least || width >= NARROW) return;
+  const [across, down] = [width - l - r, height - t - b];
+  const panels = named(layout, "x").map((name) => {
+    const [x, y] = [layout[name], layout[name.replace("x", "y")]];
+    const [[left, right], [low, high]] = [x.domain ?? [0, 1], y.domain ?? [0, 1]];
+    return { x, y, left, high, share: right - left, tall: (high - low) * down };
+  });
+  const inRow = ({ high }) => panels.filter((other) => Math.abs(other.high - high) < 0.01);
+  const most = Math.max(...panels.map((panel) => inRow(panel).length));
+  const columns = Math.max(1, Math.min(most, Math.floor(across / least)));
+  if (columns === most) return;
+  panels.sort((a, b) => b.high - a.high || a.left - b.left);
+  // What the panel at the left end says for its row, it said for all of them.
+  for (const panel of panels) {
+    const { y } = inRow(panel).reduce((a, b) => (a.left < b.left ? a : b));
+    for (const what of ["title", "showticklabels"]) panel.y[what] ??= y[what];
+  }
+  const gap = 34 / across;
+  const wide = (1 - gap * (columns - 1)) / columns;
+  const [span, title] = [({ range: [a, b] }) => Math.abs(b - a), 2.2 * layout.font.size];
+  const labels = (axis) => (axis.visible === false ? 0 : layout.meta.below);
+  const rows = [];
+  for (let i = 0; i < panels.length; i += columns) rows.push(panels.slice(i, i + columns));
+  let top = 0;
+  for (const row of rows) {
+    const square = ({ x, y, tall }) =>
+      y.scaleanchor ? (wide * across * span(y)) / span(x) : tall;
+    const tall = Math.max(...row.map(square));
+    row.forEach((panel, i) => Object.assign(panel, { at: i * (wide + gap), top, tall }));
+    top += tall + title + Math.max(...row.map(({ x }) => labels(x)));
+  }
+  const last = rows.at(-1)[0];
+  const whole = last.top + last.tall;
+  for (const { x, y, at, top, tall } of panels) {
+    x.domain = [at, Math.min(at + wide, 1)];
+    y.domain = [Math.max(1 - (top + tall) / whole, 0), 1 - top / whole];
+  }
+  layout.height = Math.ceil(whole + t + b);
+  // Colour bars share the width.
+  const bars = Object.keys(layout).filter((k) => k.startsWith("coloraxis"));
+  bars.forEach((name, i) => {
+    const bar = layout[name].colorbar;
+    bar.len = Math.min(bar.len ?? Infinity, across / bars.length - 30);
+    bar.x = (i + 0.5) / bars.length;
+  });
+}
+
+function setHeight(plot, { height }) {
+  const { root } = plot;
+  root.style.height = `${height}px`;
+  plot.size = sizeOf(root);
+  // Streamlit gives it the height that the server knows of.
+  root.closest(".stElementContainer").style.minHeight = `${height}px`;
+}
+
+const legendOf = (plot, data) => [plot.root.clientWidth, ...data.map((t) => t.showlegend !== false && t.name)].join();
+
+function grow(layout, pixels) {
+  layout.height += pixels;
+  layout.margin.b += pixels;
+}
+
+// The server does not know how many rows a legend takes here: it is measured once, as drawn.
+// Plotly keeps the plot away from it, but not what is written below the plot.
+function makeRoomForLegend(plot, data, layout) {
+  const [{ root }, { showlegend, legend }, key] = [plot, layout, legendOf(plot, data)];
+  plot.legends ??= {};
+  if (plot.gone || !plot.free || !showlegend || !legend?.yref || legend.maxheight || key in plot.legends) return;
+  const needed = root.querySelector(".legend .bg").getBBox().height + layout.meta.below;
+  const missing = (plot.legends[key] = Math.max(0, Math.ceil(needed - layout.margin.b)));
+  if (!missing) return;
+  grow(layout, missing);
+  setHeight(plot, layout);
+  window.Plotly.react(root, data, layout);
+}
+
 function start(plot, data, layout) {
   const { root } = plot;
   root.textContent = "";
-  window.Plotly.newPlot(root, data, layout, {
+  const done = window.Plotly.newPlot(root, data, layout, {
     responsive: false,
     displaylogo: false,
     scrollZoom: false,
@@ -133,6 +224,7 @@ function start(plot, data, layout) {
     const { curveNumber: trace, data: { name }, x, y, z = null } = point;
     plot.click({ trace, name, x, y, z });
   });
+  return done;
 }
 
 const ARROW_DOWN = {
@@ -193,10 +285,6 @@ export function mountPlot({ data, parentElement, setTriggerValue }) {
   if (!plot) {
     plot = { root };
     plot.sizes = new ResizeObserver(() => {
-      if (plot.drawn !== undefined && root.clientWidth && sizeOf(root) !== plot.size) {
-        plot.size = sizeOf(root);
-        window.Plotly.Plots.resize(root);
-      }
       later(plot);
     });
     plots.set(root, plot);
