@@ -37,6 +37,7 @@ from core.attention import attention
 from core.config import ModelConfig, TrainConfig
 from core.device import choose_device
 from core.masks import Bias
+from core.optimize import parameter_groups
 from core.report import layer_of
 from core.tasks import TASKS, Task
 from core.tokens import PAD
@@ -191,9 +192,7 @@ def ready_made(ours: Size) -> Trainer:
 
     model.attention_bias = masks
     trainer.parameters = list(model.parameters())
-    trainer.optimizer = torch.optim.AdamW(
-        trainer.parameters, lr=training.lr, weight_decay=training.weight_decay
-    )
+    trainer.optimizer = torch.optim.AdamW(parameter_groups(model, training), lr=training.lr)
     trainer.layer_of_each = [layer_of(name) for name, _ in model.named_parameters()]
     return trainer
 
@@ -396,7 +395,7 @@ def channel_of(run: Run) -> Channel:
     """What the Playground shows of a run that trains."""
     controller = Controller(run.owner)
     controller.spec, controller.run = run.view().spec, run
-    picture = run_panels.Picture(controller, controller.spec, (), run_panels.Choices())
+    picture = run_panels.Picture(controller, controller.spec, (), "", run_panels.Choices())
     channel = Channel(run.owner)
     channel.show(Scene(picture, lambda: controller.view, state_of, is_live), controller.view)
     return channel

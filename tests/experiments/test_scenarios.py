@@ -111,6 +111,18 @@ def tried(scenario: Scenario):
         yield found | scenario.references
 
 
+AT_CHANCE = 0.2  # nats: what a sentence may call so
+
+
+@pytest.mark.parametrize("scenario", ALL.values(), ids=ALL)
+def test_a_run_that_is_said_to_stay_at_chance_is_near_it(scenario):
+    for outcome in scenario.outcomes:
+        if "at chance" in outcome.say or "leaves chance" in outcome.say:
+            near = [c for c in outcome.when if c.minus == "chance"]
+            assert near, outcome.say
+            assert all(-AT_CHANCE <= c.above < 0 < c.below <= AT_CHANCE for c in near)
+
+
 def _contradicts(numbers: dict[str, tuple[float, ...]]) -> bool:
     """A run that diverged has an infinite loss, and no other has."""
     (loss, *_), (diverged, *_) = numbers["loss"], numbers["diverged"]
