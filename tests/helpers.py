@@ -102,3 +102,8 @@ def texts(elements: Any) -> str:
 def as_seen(markdown: str) -> str:
     """What a browser shows of a text that `literal` has written."""
     return re.sub(r"\\([\\`*\[<~$_&])", r"\1", markdown.replace("\u2060", ""))
+
+
+def plain(trace: dict[str, Any]) -> list[list[str]]:
+    """What is printed in the cells of a map, without the tags that colour it."""
+    return [[re.sub("<[^>]*>", "", text) for text in row] for row in trace["text"]]

@@ -10,14 +10,16 @@ from playground.figures.comparison import (
 from playground.figures.health import entropy_chart, gradient_chart, spread_chart
 from playground.figures.loss import Curve, loss_chart
 from playground.figures.panels import empty_figure
-from playground.figures.predictions import prediction_chart
+from playground.figures.predictions import prediction_cards
 from playground.figures.style import Figure, alt_text
+from playground.figures.thumbnails import Layer, thumbnails
 
 __all__ = [
     "STAGES",
     "Band",
     "Curve",
     "Figure",
+    "Layer",
     "alt_text",
     "attention_map",
     "attention_maps",
@@ -27,7 +29,8 @@ __all__ = [
     "entropy_chart",
     "gradient_chart",
     "loss_chart",
-    "prediction_chart",
+    "prediction_cards",
     "results_bars",
     "spread_chart",
+    "thumbnails",
 ]

@@ -1,9 +1,11 @@
-"""Attention maps: every head small, or one head large, at each stage of the formula.
+"""Attention maps: the heads of a layer in a grid, or one head large, at each stage of the formula.
 
-Stages: scores q·kᵀ → scaled → masked → weights (Vaswani et al., 2017, equation 1).
+Stages: scores q·kᵀ → scaled → masked → weights (Vaswani et al., 2017, equation 1). Positions are
+counted from 1 along the axes, as heads and blocks are.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +23,8 @@ STAGES = {
 # A mask writes a huge negative number; no score that anyone can see comes near it.
 MASKED_BELOW = -3e4
 ONE_ROW = 4  # so many maps fit in one row, more of them in two
-PRINTED_CELLS = 14
+LARGEST_MAP = 420  # pixels, unless a height is asked for
+NUMBER_WIDTH = 0.42  # of a cell: letters with which a number fits into it
 
 
 def attention_maps(
@@ -37,7 +40,7 @@ def attention_maps(
     width: int = 1000,
     size: Sizes = style.AS_NEEDED,
 ) -> Figure:
-    """All heads of a layer as small maps with one colour bar.
+    """Heads as maps in a grid, with one colour bar; tokens stand at its outer edges alone.
 
     Trace i is head i, so a click's `trace` is the head.
 
@@ -51,7 +54,7 @@ def attention_maps(
         titles: one for each map; "head 1" and so on by default.
         columns: maps in a row; by default those of one or two rows, or with a height what makes
             the maps largest.
-        width: pixels the figure will about have, for the height and the size of labels.
+        width: pixels the figure will about have: how large the maps are, how many tokens fit.
         size: without a height, the figure gets what square maps of that width need.
     """
     values, gaps = _split(maps, hidden, stage)
@@ -66,22 +69,23 @@ def attention_maps(
         f"maps {heads} {queries} {keys}",
         margin=grid.margin,
         plot_bgcolor=style.HIDDEN,
-        coloraxis=_colours(values, stage, size),
+        coloraxis=colours_of(stage, score_limit([values]), size),
     )
     layout = figure["layout"]
     if gaps.any():
         layout["images"] = [hatch(head, queries, keys) for head in range(heads) if gaps[head].any()]
     for head, (x_domain, y_domain) in enumerate(grid.domains):
-        shared = {"showticklabels": grid.labelled}
-        x, y = _axes(query_tokens, key_tokens, grid.label_size, panel=head, **shared)
-        x["domain"], y["domain"] = x_domain, y_domain
+        x, y = _axes(query_tokens, key_tokens, grid.pitch, size, head)
+        x |= {"domain": x_domain, "showticklabels": head + grid.columns >= heads}
+        y |= {"domain": y_domain, "showticklabels": head % grid.columns == 0}
         panels.add_panel(figure, head, x, y, [_map(values[head], names[head])], title=names[head])
         if head == selected:
             layout["annotations"][-1]["text"] = f"<b>{style.escape(names[head])}</b>"
             layout["shapes"].append(panels.frame(head, style.TEXT, size.line))
+    corner = panels.suffix_of((heads - 1) // grid.columns * grid.columns)
     for axis, title in (("x", "key"), ("y", "query")):
         small = {"text": title, "standoff": 2, "font": {"size": size.small}}
-        layout[f"{axis}axis{panels.suffix_of(grid.bottom_left)}"]["title"] = small
+        layout[f"{axis}axis{corner}"]["title"] = small
     return figure
 
 
@@ -93,12 +97,16 @@ def attention_map(
     stage: str = "weights",
     hidden: ArrayLike | None = None,
     title: str = "",
+    first: tuple[int, int] = (1, 1),
+    limit: float | None = None,
     width: int = 500,
     size: Sizes = style.LAPTOP,
 ) -> Figure:
-    """One map, large: [query, key]; its values are printed where there are few cells.
+    """One map, large: [query, key]; its values are printed where cells are large enough.
 
     Args:
+        first: positions of the first query and of the first key: this may be a part of a map.
+        limit: colours of scores reach from −limit to limit; by default what these scores need.
         width: pixels the figure will about have.
         The others are as for `attention_maps`.
     """
@@ -106,36 +114,33 @@ def attention_map(
     _, queries, keys = values.shape
     if queries == 0 or keys == 0:
         return panels.empty_figure("no attention to show", size=size)
-    left, right, top = 4 * size.font, 16, 2 * size.font + 4
-    bottom = 3 * size.font + 6 + _bar_height(size)
+    label, least = size.small, size.small - 1
+    left, right, top = (2.2 + 0.6 * _longest(query_tokens)) * label, 10, size.font + 12
+    bottom = 2.6 * label + 6 + _bar_height(size)
     across, down = min(width, 720) - left - right, size.height - top - bottom
-    pitch = min(across / max(queries, keys), down / queries)
+    pitch = min(across / keys, down / queries)
     figure = panels.new_figure(
-        _alt(values, gaps, query_tokens, key_tokens, stage, [title or "this head"]),
+        _alt(values, gaps, query_tokens, key_tokens, stage, [title or "this head"], first),
         size,
-        f"map {queries} {keys}",
+        f"map {first} {queries} {keys}",
         margin=style.margin(left, right, top, bottom),
         plot_bgcolor=style.HIDDEN,
-        coloraxis=_colours(values, stage, size),
+        coloraxis=colours_of(stage, limit or score_limit([values]), size),
     )
     layout = figure["layout"]
-    trace = _map(values[0], title or "attention")
-    if max(queries, keys) <= PRINTED_CELLS:
-        digits = ".2f" if stage == "weights" else ".1f"
-        trace |= {
-            "texttemplate": f"%{{z:{digits}}}",
-            "texttemplatefallback": "",
-            "textfont": {"size": int(min(size.font, max(pitch * 0.36, 8)))},
-        }
-    label_size = int(min(size.font, max(pitch * 0.85, 7)))
-    x, y = _axes(query_tokens, key_tokens, label_size, showticklabels=pitch >= 6)
-    x["title"] = {"text": "key: what is looked at", "standoff": 6}
-    y["title"] = {"text": "query: who looks", "standoff": 6}
-    panels.add_panel(figure, 0, x, y, [trace])
-    if title:
-        layout["title"] = {"text": style.escape(title), "x": 0.5, "font": {"size": size.font}}
+    layout["coloraxis"]["colorbar"] |= {"lenmode": "fraction", "len": 0.94}
+    trace = _map(values[0], title or "attention", first)
+    digits = int(min(size.font, pitch * NUMBER_WIDTH))
+    if digits >= least:
+        written = f"{{:.{2 if stage == 'weights' else 1}f}}".format
+        colours = (layout["coloraxis"][name] for name in ("colorscale", "cmin", "cmax"))
+        trace |= panels.printed(panels.texts(values[0], written), values[0], tuple(colours), digits)
+    x, y = _axes(query_tokens, key_tokens, pitch, size, first=first)
+    x["title"] = {"text": "key: what is looked at", "standoff": 4, "font": {"size": label}}
+    y["title"] = {"text": "query: who looks", "standoff": 4, "font": {"size": label}}
+    panels.add_panel(figure, 0, x, y, [trace], title=title)
     if gaps.any():
-        layout["images"] = [hatch(0, queries, keys)]
+        layout["images"] = [hatch(0, queries, keys, first)]
     return figure
 
 
@@ -145,57 +150,45 @@ class _Grid(NamedTuple):
     domains: list[tuple[list[float], list[float]]]
     margin: dict[str, int]
     height: int
-    label_size: int
-    labelled: bool
-    bottom_left: int  # the map whose axes are named
+    pitch: float  # pixels of a cell
+    columns: int
 
 
 def _grid(shape: tuple[int, ...], columns: int | None, width: int, size: Sizes) -> _Grid:
     (heads, queries, keys), height = shape, size.height
-    around = style.margin(3 * size.font, 8, 2 * size.font, 2.5 * size.small + _bar_height(size))
-    between, above = 2 * size.small, 2 * size.font + size.small
+    around = style.margin(3.2 * size.small, 8, 2 * size.font, 3 * size.small + _bar_height(size))
+    between, above = 1.2 * size.small, 2 * size.font
     across = max(width - around["l"] - around["r"], 200)
-
-    def slot(columns: int) -> float:
-        return (across - between * (columns - 1)) / columns
-
-    def tall(columns: int) -> float:
-        wanted = min(slot(columns), 420) * min(queries / keys, 2)
-        if height is None:
-            return wanted
-        rows = -(-heads // columns)
-        # Half of a row at least: where there is no room, titles give way to maps.
-        return min(wanted, max((down + above) / rows - above, down / rows / 2))
+    down = math.inf if height is None else max(height - around["t"] - around["b"], 40)
 
     def pitch(columns: int) -> float:
-        return min(slot(columns) / keys, tall(columns) / queries)
+        """Pixels of a cell with so many maps in a row."""
+        rows = -(-heads // columns)
+        # Half of a row at least: where there is no room, titles give way to maps.
+        tall = max((down + above) / rows - above, down / rows / 2)
+        return min((across - between * (columns - 1)) / columns / keys, tall / queries)
 
-    down = 0.0 if height is None else max(height - around["t"] - around["b"], 40)
-    if columns is None and height is None:
+    if columns is None:
         columns = heads if heads <= ONE_ROW else -(-heads // 2)
-    elif columns is None:
-        columns = max(range(1, heads + 1), key=pitch)
+        if height is not None:
+            columns = max(range(1, heads + 1), key=pitch)
     columns = min(columns, heads)
-    rows = -(-heads // columns)
-    wide, high, cell = slot(columns), tall(columns), pitch(columns)
+    rows, cell = -(-heads // columns), pitch(columns)
+    if height is None:
+        cell = min(cell, LARGEST_MAP / max(queries, keys))
+    wide, high = cell * keys, cell * queries
     if height is None:
         down = rows * high + (rows - 1) * above
         height = round(down + around["t"] + around["b"])
-    row_step = high if rows == 1 else high + min(above, (down - rows * high) / (rows - 1))
+    step = high if rows == 1 else high + min(above, (down - rows * high) / (rows - 1))
+    left = (across - columns * wide - (columns - 1) * between) / 2
     domains = []
     for head in range(heads):
         row, column = divmod(head, columns)
-        x, y = column * (wide + between) / across, 1 - row * row_step / down
+        x, y = (left + column * (wide + between)) / across, 1 - row * step / down
         right, bottom = x + wide / across, y - high / down
-        domains.append(([x, min(right, 1)], [max(bottom, 0), y]))
-    return _Grid(
-        domains,
-        around,
-        height,
-        label_size=int(min(size.small, max(cell * 0.9, 7))),
-        labelled=cell >= 6.5,
-        bottom_left=(rows - 1) * columns,
-    )
+        domains.append(([max(x, 0), min(right, 1)], [max(bottom, 0), y]))
+    return _Grid(domains, around, height, cell, columns)
 
 
 def _split(maps: ArrayLike, hidden: ArrayLike | None, stage: str) -> tuple[np.ndarray, np.ndarray]:
@@ -215,40 +208,72 @@ def _split(maps: ArrayLike, hidden: ArrayLike | None, stage: str) -> tuple[np.nd
 
 
 def _bar_height(size: Sizes) -> int:
-    return 2 * size.small + 26
+    return round(2.4 * size.small + 18)
 
 
-def _colours(values: np.ndarray, stage: str, size: Sizes) -> dict[str, Any]:
+def score_limit(maps: Iterable[ArrayLike]) -> float:
+    """How far the colours of scores reach from 0, so that all of these maps can be compared."""
+    largest = 0.0
+    for values in map(np.asarray, maps):
+        seen = values[np.isfinite(values) & (values >= MASKED_BELOW)]
+        largest = max(largest, float(np.abs(seen).max(initial=0.0)))
+    return style.nice_limit(largest)
+
+
+def colours_of(stage: str, limit: float, size: Sizes) -> dict[str, Any]:
+    """Colours of a stage: weights from 0 to 1, scores from −limit to limit."""
+    title = STAGES[stage]
     if stage == "weights":
-        return panels.colour_axis(style.WEIGHTS_SCALE, 0, 1, STAGES[stage], size, dtick=0.25)
-    seen = values[np.isfinite(values)]
-    limit = style.nice_limit(float(np.abs(seen).max())) if seen.size else 1.0
-    return panels.colour_axis(
-        style.SCORES_SCALE, -limit, limit, STAGES[stage], size, dtick=limit / 2
-    )
+        return panels.colour_axis(style.WEIGHTS_SCALE, 0, 1, title, size, dtick=0.25)
+    return panels.colour_axis(style.SCORES_SCALE, -limit, limit, title, size, dtick=limit / 2)
 
 
-def _map(matrix: np.ndarray, name: str) -> dict[str, Any]:
+def _map(matrix: np.ndarray, name: str, first: tuple[int, int] = (1, 1)) -> dict[str, Any]:
     return panels.heatmap(
         np.round(matrix.astype(np.float64), 4),
         gap=0.5,
         name=name,
+        y0=first[0],
+        x0=first[1],
         hover="query %{y:d} “%{y}”<br>key %{x:d} “%{x}”<br><b>%{z:.4f}</b>",
         hovertemplatefallback="hidden by the mask",
     )
 
 
 def _axes(
-    query_tokens: Sequence[str], key_tokens: Sequence[str], font: int, panel: int = 0, **more: Any
+    query_tokens: Sequence[str],
+    key_tokens: Sequence[str],
+    pitch: float,
+    size: Sizes,
+    panel: int = 0,
+    first: tuple[int, int] = (1, 1),
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Keys from left to right, queries from the top down; cells are square."""
-    more |= {"constrain": "domain"}
+    """Keys from left to right, queries from the top down; cells are square.
+
+    Where cells of `pitch` pixels are smaller than their labels, some have none.
+    """
+    down = {"first": first[0], "every": _every(size.small, pitch), "downwards": True}
+    across = {"first": first[1], "every": _every(_wide(key_tokens, size.small), pitch)}
     square = {"scaleanchor": f"x{panels.suffix_of(panel)}", "constraintoward": "top"}
-    x = panels.cell_axis(key_tokens, font, **more)
-    return x, panels.cell_axis(query_tokens, font, downwards=True, **more, **square)
+    x = panels.cell_axis(key_tokens, size.small, constrain="domain", **across)
+    return x, panels.cell_axis(query_tokens, size.small, constrain="domain", **down, **square)
 
 
-def hatch(panel: int, queries: int, keys: int) -> dict[str, Any]:
+def _longest(tokens: Sequence[str]) -> int:
+    return max(map(len, tokens), default=0)
+
+
+def _wide(tokens: Sequence[str], font: int) -> float:
+    """Pixels that each of the tokens needs along an axis."""
+    return font * (0.56 * _longest(tokens) + 0.2)
+
+
+def _every(needed: float, pitch: float) -> int:
+    """Every how many cells there is room for a label; it may reach a little into the next one."""
+    return max(1, math.ceil(0.95 * needed / pitch))
+
+
+def hatch(panel: int, queries: int, keys: int, first: tuple[int, int] = (1, 1)) -> dict[str, Any]:
     """Stripes under the map, seen through the cells that the mask leaves empty."""
     side = f"{max(queries, keys) / 24:.3f}"
     source = (
@@ -261,8 +286,8 @@ def hatch(panel: int, queries: int, keys: int) -> dict[str, Any]:
     return {
         "source": source,
         **panels.at(panel),
-        "x": -0.5,
-        "y": -0.5,
+        "x": first[1] - 0.5,
+        "y": first[0] - 0.5,
         "sizex": keys,
         "sizey": queries,
         "sizing": "stretch",
@@ -277,6 +302,7 @@ def _alt(
     key_tokens: Sequence[str],
     stage: str,
     names: Sequence[str],
+    first: tuple[int, int] = (1, 1),
 ) -> str:
     heads, queries, keys = values.shape
     text = f"Attention {STAGES[stage]} of {heads} head{'s' * (heads != 1)}, "
@@ -285,14 +311,20 @@ def _alt(
         text += f" The mask hides {int(gaps.sum()) // heads} cells of each map."
     if stage == "weights" and heads <= 8:
         for name, matrix in zip(names, np.where(gaps, 0, values), strict=True):
-            text += f" {name}: largest weight {largest_cell(matrix, query_tokens, key_tokens)}."
+            cell = largest_cell(matrix, query_tokens, key_tokens, first)
+            text += f" {name}: largest weight {cell}."
     return text
 
 
-def largest_cell(matrix: np.ndarray, query_tokens: Sequence[str], key_tokens: Sequence[str]) -> str:
+def largest_cell(
+    matrix: np.ndarray,
+    query_tokens: Sequence[str],
+    key_tokens: Sequence[str],
+    first: tuple[int, int] = (1, 1),
+) -> str:
     """The number furthest from 0, and where it is, in words."""
     query, key = np.unravel_index(int(np.nanargmax(np.abs(matrix))), matrix.shape)
     return (
-        f"{matrix[query, key]:.2f}, from “{query_tokens[query]}” (position {query}) "
-        f"to “{key_tokens[key]}” (position {key})"
+        f"{matrix[query, key]:.2f}, from “{query_tokens[query]}” (position {query + first[0]}) "
+        f"to “{key_tokens[key]}” (position {key + first[1]})"
     )

@@ -315,7 +315,6 @@ def _difference(figure: Figure, titles: Sequence[str], stage: str, width: int, s
         len=length,
         tickvals=marks,
         ticktext=[f"{mark:+g}".replace("-", "−") if mark else "0" for mark in marks],
-        ticklabeloverflow="allow",
         outlinewidth=1,
         outlinecolor=style.GRID,
     )

@@ -6,12 +6,13 @@ as `**more`.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from playground.figures import style
 from playground.figures.style import (
     LAPTOP,
     MUTED,
@@ -140,23 +141,27 @@ def cell_axis(
     *,
     downwards: bool = False,
     marked: int | None = None,
+    first: int = 0,
+    every: int = 1,
     **more: Any,
 ) -> dict[str, Any]:
-    """Axis of a map or of bars in rows: cell i at i, with label i beside it.
+    """Axis of a map or of bars in rows: cell i at first + i, with label i beside it.
 
     Args:
         labels: they may repeat.
         font: pixels of the labels.
         downwards: from the top down, as rows are read.
+        first: where the first cell is: 1 where cells are positions, which people count from 1.
+        every: of so many cells one has a label; pointing at a cell tells its label all the same.
         marked: the cell whose label is bold.
     """
-    last = len(labels) - 0.5
+    start, end = first - 0.5, first + len(labels) - 0.5
     names = [f"<b>{escape(n)}</b>" if i == marked else escape(n) for i, n in enumerate(labels)]
     return {
-        "range": [last, -0.5] if downwards else [-0.5, last],
-        "labelalias": {str(i): name for i, name in enumerate(names)},
-        "tick0": 0,
-        "dtick": 1,
+        "range": [end, start] if downwards else [start, end],
+        "labelalias": {str(i): name for i, name in enumerate(names, first)},
+        "tick0": first,
+        "dtick": every,
         "tickangle": 0,
         "tickfont": {"size": font},
         "showgrid": False,
@@ -293,6 +298,41 @@ def heatmap(
         "ygap": gap,
         **_hover(hover),
     } | more
+
+
+def texts(values: ArrayLike, written: Callable[[float], str]) -> list[list[str]]:
+    """Each number as text, with a real minus sign; nothing where there is no number."""
+
+    def text(value: float) -> str:
+        return "" if math.isnan(value) else written(value).replace("-", "−")
+
+    return [[text(value) for value in row] for row in np.asarray(values, dtype=float).tolist()]
+
+
+def printed(
+    texts: Sequence[Sequence[str]],
+    values: ArrayLike,
+    colours: tuple[Any, float, float],
+    font: int,
+) -> dict[str, Any]:
+    """Text in the cells of a map: black or white, whichever is easier to read on its cell.
+
+    Args:
+        texts: [row][column]; may hold Plotly's tags.
+        values, colours: of the map, see `heatmap`.
+        font: pixels.
+    """
+    scale, low, high = colours
+    shares = (np.asarray(values, dtype=float) - low) / (high - low)
+    inks = style.ink_on(style.colours_at(scale, shares)).tolist()
+
+    def inked(text: str, ink: str) -> str:
+        # White where a text does not say otherwise: most weights are small, and dark.
+        return text if ink == style.WHITE else f'<span style="color:{ink}">{text}</span>'
+
+    text = [list(map(inked, *row)) for row in zip(texts, inks, strict=True)]
+    font = {"size": font, "color": style.WHITE}
+    return {"text": text, "texttemplate": "%{text}", "textfont": font}
 
 
 def bars(

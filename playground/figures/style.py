@@ -40,7 +40,19 @@ RIGHT_MARK, WRONG_MARK = "✓", "✗"
 # Neutrals: placeholders that the component exchanges for the theme's own.
 TEXT, MUTED, GRID, HIDDEN = "#7c7c7d", "#7d7d7e", "#7e7e7f", "#7f7f80"
 
-WEIGHTS_SCALE = "Viridis"
+# Viridis, as Plotly for Python has it.
+WEIGHTS_SCALE = [
+    [0.0, "rgb(68,1,84)"],
+    [1 / 9, "rgb(72,40,120)"],
+    [2 / 9, "rgb(62,73,137)"],
+    [3 / 9, "rgb(49,104,142)"],
+    [4 / 9, "rgb(38,130,142)"],
+    [5 / 9, "rgb(31,158,137)"],
+    [6 / 9, "rgb(53,183,121)"],
+    [7 / 9, "rgb(110,206,88)"],
+    [8 / 9, "rgb(181,222,43)"],
+    [1.0, "rgb(253,231,37)"],
+]
 # ColorBrewer's RdBu, blue below 0 and red above: safe for the colour-blind, white at 0.
 SCORES_SCALE = [
     [0.0, "rgb(5,48,97)"],
@@ -54,7 +66,7 @@ SCORES_SCALE = [
     [1.0, "rgb(103,0,31)"],
 ]
 
-CLEAR = "rgba(0,0,0,0)"
+CLEAR, BLACK, WHITE = "rgba(0,0,0,0)", "black", "white"
 
 # Labels that reach over the edge are left as they are: to look for them takes a third of the time
 # in which Plotly draws a page.
@@ -79,7 +91,9 @@ _COLOUR_BAR = {
     "len": BAR_LENGTH,
     "thickness": 10,
     "outlinewidth": 0,
-    "title": {"side": "top"},
+    "ticklabeloverflow": "allow",
+    # Above the bar, the title would lie on it.
+    "title": {"side": "bottom"},
 }
 # Plotly's template: what holds for every figure that does not say otherwise. Text is `TEXT` in the
 # size of the figure's font; only figures with `legend_below` have a legend.
@@ -150,6 +164,36 @@ PART_NAMES = {
 def dash(index: int) -> str:
     """Dash of the run with this index: it tells the lines apart where the colours do not."""
     return DASHES[index % len(DASHES)]
+
+
+def colours_at(scale: Sequence[tuple[float, str]], shares: ArrayLike) -> np.ndarray:
+    """Red, green and blue, [..., 3] from 0 to 255, of a colour scale at shares of its length.
+
+    Args:
+        scale: (share, "rgb(red,green,blue)") from 0 to 1.
+    """
+    stops = [stop for stop, _ in scale]
+    parts = np.array([[int(part) for part in rgb[4:-1].split(",")] for _, rgb in scale])
+    return np.stack([np.interp(shares, stops, part) for part in parts.T], axis=-1)
+
+
+def luminance(colours: ArrayLike) -> np.ndarray:
+    """Relative luminance of colours, [..., 3] from 0 to 255 (WCAG 2.1)."""
+    parts = np.asarray(colours) / 255
+    linear = np.where(parts > 0.04045, ((parts + 0.055) / 1.055) ** 2.4, parts / 12.92)
+    return linear @ np.array([0.2126, 0.7152, 0.0722])
+
+
+def ink_on(colours: ArrayLike) -> np.ndarray:
+    """Black or white, whichever is easier to read on each colour: a contrast of 4.5 or more."""
+    ground = luminance(colours) + 0.05
+    return np.where(ground / 0.05 > 1.05 / ground, BLACK, WHITE)
+
+
+def as_hex(colour: ArrayLike) -> str:
+    """A colour as CSS writes it."""
+    red, green, blue = np.rint(colour).astype(int).tolist()
+    return f"#{red:02x}{green:02x}{blue:02x}"
 
 
 def finite(values: ArrayLike) -> np.ndarray:

@@ -13,15 +13,18 @@ import streamlit as st
 from core.tasks import Chance, Task
 from playground.figures import (
     Curve,
+    Layer,
     attention_map,
-    attention_maps,
     entropy_chart,
     gradient_chart,
     loss_chart,
-    prediction_chart,
+    prediction_cards,
     spread_chart,
+    thumbnails,
 )
+from playground.figures.attention import score_limit
 from playground.figures.loss import NOT_BEGUN
+from playground.figures.thumbnails import head_at
 from playground.live.channel import Scene, is_live, state_of
 from playground.live.picture import Html, Part, Plot, Shown, Slider
 from playground.runs import estimate
@@ -52,10 +55,11 @@ IN_WORDS = {
     "masked": "Grey cells are hidden by the mask; the softmax will give them exactly 0.",
     "weights": "Where each query (row) looks: a softmax, so each row of weights sums to 1.",
 }
-ALL_HEADS = "all heads"
 NEWEST = -1  # the right end of a scrubber: whatever step that is
 HEIGHT, PROJECTED = 430, 500  # pixels of the two main figures
-MOST_PREDICTIONS = 32  # columns in the picture of the predictions
+MOST_PREDICTIONS = 32
+WHOLE, PART = 32, 24  # positions: more of them are shown in parts
+THUMBNAIL, MOST_THUMBNAILS = 62, 0.42  # pixels of one; the share of the maps' width for all
 LOSS_WIDTH, MAPS_WIDTH, HEALTH_WIDTH = 470, 520, 320  # pixels in a window of usual width
 COLOURS = {"info": "#0072b2", "good": "#009e73", "warn": "#e69f00", "bad": "#d55e00"}
 MOST_SKIPPED = 10  # steps without an update that are listed
@@ -114,7 +118,8 @@ class Choices:
 
     stage: str = "weights"
     layer: str | None = None  # its title; None: the first one
-    head: str = ALL_HEADS
+    head: str | None = None  # None: the first one
+    map_end: int | None = None  # the last position of the map that is shown; None: of them all
     step: int = NEWEST  # scrubbed back to
     tab: str = "Predictions"
     log: bool = False
@@ -153,7 +158,7 @@ class Picture:
         then = view.at(frame.step) if view is not None and earlier else view
         spec = self.spec if then is None else then.spec
         tabs = {
-            "Predictions": lambda: predictions(spec, frame, choices),
+            "Predictions": lambda: predictions(spec, frame),
             "Health": lambda: health(self.spec, view, frames, choices),
             "What changed": lambda: {"changed": changes(self.ghosts, view)},
         }
@@ -222,8 +227,7 @@ def draw(controller: Controller) -> None:
         show_plot(parts["loss_chart"])
         live_html(parts["notice"])
     with right:
-        show_plot(parts["attention"], _choose_head)
-        live_html(parts["attention_words"])
+        draw_maps(spec, controller.frames(controller.view)[-1], parts)
     with left_below:
         live_slider(parts["scrubber"], _scrub)
     details(controller, tabs, parts)
@@ -407,13 +411,13 @@ def map_switches(spec: Spec, frame: Frame) -> None:
             bind="query-params",
             width=160 if projector() else 115,
             label_visibility="collapsed",
-            help="One head, large, or all heads of the layer.",
+            help="Which of its heads is shown large.",
         )
 
 
 def heads(spec: Spec) -> list[str]:
-    """What the page offers to see of a layer: all heads, or one of them."""
-    return [ALL_HEADS, *(f"head {head + 1}" for head in range(spec.model.n_heads))]
+    """What the page offers to see of a layer."""
+    return [f"head {head + 1}" for head in range(spec.model.n_heads)]
 
 
 def chosen_layer(frame: Frame, choices: Choices) -> str:
@@ -422,31 +426,51 @@ def chosen_layer(frame: Frame, choices: Choices) -> str:
     return names.get(choices.layer, next(iter(names.values())))
 
 
+def chosen_head(spec: Spec, choices: Choices) -> int:
+    """Index of the chosen head, or of the first one."""
+    offered = heads(spec)
+    return offered.index(choices.head) if choices.head in offered else 0
+
+
 def maps(spec: Spec, frame: Frame, choices: Choices) -> dict[str, Part]:
-    """The attention maps of a frame at the chosen stage, layer and head, and what they show."""
-    layer, stage = chosen_layer(frame, choices), choices.stage
-    attention: Attention = frame.attention[layer]
-    values = attention.stages[stage]
-    words = IN_WORDS[stage]
+    """Every head of a frame as a thumbnail at the chosen stage, one large, and what it shows."""
+    name, head, stage = chosen_layer(frame, choices), chosen_head(spec, choices), choices.stage
+    chosen: Attention = frame.attention[name]
+    layers = {layer_title(n): Layer(a.stages[stage], a.hidden) for n, a in frame.attention.items()}
+    limit = score_limit(layer.values for layer in layers.values())
+    size = choices.tall(HEIGHT, PROJECTED)
+    across = thumbnails_width(spec, frame)
+    overview = thumbnails(
+        layers,
+        stage=stage,
+        limit=limit,
+        chosen=(list(frame.attention).index(name), head),
+        width=across,
+        size=size,
+    )
+    values, words = chosen.stages[stage][head], IN_WORDS[stage]
     if not np.isfinite(values).all():
-        values = np.where(np.isfinite(values), values, np.nan)
         words = "The attention is no longer finite: scrub back to see it as it was before."
-    shared = {
-        "stage": stage,
-        "hidden": attention.hidden if stage in ("masked", "weights") else None,
-        "size": choices.tall(HEIGHT, PROJECTED),
-        "width": MAPS_WIDTH,
-    }
-    tokens = attention.query_tokens, attention.key_tokens
-    every = choices.head not in heads(spec)[1:]
-    if every:
-        figure = attention_maps(values, *tokens, **shared)
-    else:
-        title = f"{layer_title(layer)}, {choices.head}"
-        head = heads(spec).index(choices.head) - 1
-        figure = attention_map(values[head], *tokens, title=title, **shared)
+    down, right = (part_shown(n, choices.map_end) for n in values.shape)
+    if max(values.shape) > WHOLE:
+        parts = [f"positions {part.start + 1} to {part.stop}" for part in (down, right)]
+        both = parts[0] if down == right else f"queries at {parts[0]}, keys at {parts[1]}"
+        words = f"Shown large: {both} of {max(values.shape)}. {words}"
+    figure = attention_map(
+        values[down, right],
+        chosen.query_tokens[down],
+        chosen.key_tokens[right],
+        stage=stage,
+        hidden=chosen.hidden[down, right],
+        title=f"{layer_title(name)}, head {head + 1}",
+        first=(down.start + 1, right.start + 1),
+        limit=limit,
+        width=MAPS_WIDTH - across,
+        size=size,
+    )
     return {
-        "attention": Plot(figure, "attention", clickable=every, height=shared["size"].height),
+        "attention": Plot(figure, "attention"),
+        "thumbnails": Plot(overview, "thumbnails", clickable=True),
         "attention_words": two_lines(explain(words), f'data-stage="{stage}"'),
     }
 
@@ -456,8 +480,55 @@ def two_lines(text: str, about: str = "") -> Html:
     return Html(f'<small class="two-lines" {about}>{text}</small>')
 
 
-def _choose_head(click: Click) -> None:
-    st.session_state.head = f"head {click.trace + 1}"
+def thumbnails_width(spec: Spec, frame: Frame) -> int:
+    """Pixels that the thumbnails have beside the large map."""
+    wanted = THUMBNAIL * min(len(frame.attention), spec.model.n_heads) + 40
+    return round(min(max(wanted, 120), MOST_THUMBNAILS * MAPS_WIDTH))
+
+
+def part_shown(length: int, end: int | None) -> slice:
+    """The positions that the large map shows of so many: all, or some up to the chosen one."""
+    if length <= WHOLE:
+        return slice(0, length)
+    stop = min(max(end or length, PART), length)
+    return slice(stop - PART, stop)
+
+
+def draw_maps(spec: Spec, frame: Frame, parts: dict[str, Shown]) -> None:
+    """The large map and, beside it (on a phone below it), the thumbnails to choose from."""
+    across = thumbnails_width(spec, frame)
+    large, small = st.columns([MAPS_WIDTH - across, across], gap="small")
+    with large:
+        show_plot(parts["attention"])
+        _part_slider(frame)
+    with small:
+        show_plot(
+            parts["thumbnails"],
+            lambda click: _choose_map(click, len(frame.attention), spec.model.n_heads),
+        )
+    live_html(parts["attention_words"])
+
+
+def _part_slider(frame: Frame) -> None:
+    """Which part of a long text is shown large."""
+    longest = max(max(a.stages["weights"].shape[1:]) for a in frame.attention.values())
+    if longest <= WHOLE:
+        return
+    if not PART <= st.session_state.get("map_end", longest) <= longest:
+        del st.session_state["map_end"]
+    st.slider(
+        "Last position shown",
+        PART,
+        longest,
+        longest,
+        key="map_end",
+        help=f"The large map shows {PART} positions, up to this one.",
+    )
+
+
+def _choose_map(click: Click, n_layers: int, n_heads: int) -> None:
+    st.session_state.layer = click.name
+    st.session_state.head = f"head {head_at(click.x, click.y, n_layers, n_heads) + 1}"
 
 
 def frame_shown(frames: tuple[Frame, ...], step: int) -> Frame:
@@ -494,7 +565,7 @@ def _scrub(step: int) -> None:
 def details(controller: Controller, tabs: Sequence[Any], parts: dict[str, Shown]) -> None:
     """Predictions, health, what changed, what is learnt, what this model is: the open one."""
     drawers = (
-        lambda: [show_plot(parts["predictions"]), live_html(parts["sample"])],
+        lambda: [live_html(parts["predictions"]), live_html(parts["sample"])],
         lambda: health_panel(parts),
         lambda: live_html(parts["changed"]),
         lambda: data_panel.draw(controller.spec, **references(controller.spec)),
@@ -516,14 +587,14 @@ def how_it_wrote(spec: Spec, step: int) -> str:
     )
 
 
-def predictions(spec: Spec, frame: Frame, choices: Choices) -> dict[str, Part]:
+def predictions(spec: Spec, frame: Frame) -> dict[str, Part]:
     found = frame.predictions[-MOST_PREDICTIONS:]
-    figure = prediction_chart(
+    cards = prediction_cards(
+        [prediction.position + 1 for prediction in found],
         [prediction.shown for prediction in found],
         [prediction.tokens for prediction in found],
         [prediction.probabilities for prediction in found],
         [prediction.target for prediction in found],
-        size=choices.tall(None),
     )
     sample = ""
     if frame.sample is not None:
@@ -531,7 +602,7 @@ def predictions(spec: Spec, frame: Frame, choices: Choices) -> dict[str, Part]:
             f"<small>{html.escape(how_it_wrote(spec, frame.written_at))}</small>"
             f"<pre data-sample>{html.escape(frame.sample)}</pre>"
         )
-    return {"predictions": Plot(figure, "predictions"), "sample": Html(sample)}
+    return {"predictions": Html(cards), "sample": Html(sample)}
 
 
 def health(

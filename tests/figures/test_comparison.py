@@ -366,7 +366,7 @@ def test_alt_names_the_largest_difference():
     values = np.zeros((2, 4, 4))
     values[0, 2, 1], values[1, 3, 0] = 0.2, 0.9
     text = alt_text(attention_side_by_side(values, NAMES[:2], TOKENS, TOKENS))
-    assert "Largest difference, scale=none minus base: 0.90, from “␣” (position 3)" in text
+    assert "Largest difference, scale=none minus base: 0.90, from “␣” (position 4)" in text
 
 
 def test_what_does_not_fit_together_is_named():

@@ -2,18 +2,21 @@
 
 import json
 import math
+import re
 import subprocess
 import sys
 from itertools import pairwise
 
 import numpy as np
 import orjson
+import plotly.colors
 import plotly.graph_objects as go
 import pytest
 
 from playground.figures import (
     STAGES,
     Curve,
+    Layer,
     alt_text,
     attention_map,
     attention_maps,
@@ -21,13 +24,26 @@ from playground.figures import (
     entropy_chart,
     gradient_chart,
     loss_chart,
-    prediction_chart,
+    prediction_cards,
     spread_chart,
+    thumbnails,
 )
-from playground.figures.attention import _grid
+from playground.figures.attention import _grid, score_limit
 from playground.figures.loss import MAX_POINTS, kept, smooth
 from playground.figures.panels import with_gaps
-from playground.figures.style import RIGHT_MARK, RUN_COLOURS, TEXT, WRONG_MARK, nice_limit, sizes
+from playground.figures.style import (
+    RIGHT_MARK,
+    RUN_COLOURS,
+    SCORES_SCALE,
+    TEXT,
+    WEIGHTS_SCALE,
+    WRONG_MARK,
+    colours_at,
+    ink_on,
+    nice_limit,
+    sizes,
+)
+from playground.figures.thumbnails import CELLS_IN_ALL, CHOSEN, head_at
 
 TOKENS = ["a", "b", "a", "␣"]
 CAUSAL = np.triu(np.ones((4, 4), dtype=bool), 1)
@@ -68,10 +84,10 @@ FIGURES = {
     "entropy": entropy_chart([0, 10], [[1.0, 0.9], [0.5, 0.1]], [[0.1, 0.2], [0.6, 0.9]]),
     "entropy, nothing yet": entropy_chart([], [], []),
     "spread": spread_chart([0, 10], {"block 1": [4.0, 5.0]}, 4.0),
-    "predictions": prediction_chart(
-        ["→", "3"], [["3", "1"], ["2", "4"]], [[0.9, 0.1], [0.6, 0.4]], ["3", "4"]
+    "thumbnails": thumbnails(
+        {"block 1": Layer(weights(), CAUSAL), "block 2": Layer(weights(), CAUSAL)}, chosen=(1, 2)
     ),
-    "no predictions": prediction_chart([], [], [], []),
+    "no thumbnails": thumbnails({}),
     "message": empty_figure("nothing here"),
 }
 
@@ -383,13 +399,13 @@ def test_before_the_mask_nothing_is_hidden():
 def test_repeated_tokens_keep_their_places():
     figure = attention_maps(weights(), TOKENS, TOKENS)
     for axis in ("xaxis", "yaxis", "xaxis3", "yaxis3"):
-        assert figure["layout"][axis]["labelalias"] == {"0": "a", "1": "b", "2": "a", "3": "␣"}
+        assert figure["layout"][axis]["labelalias"] == {"1": "a", "2": "b", "3": "a", "4": "␣"}
 
 
-def test_query_0_is_on_top_and_key_0_on_the_left():
+def test_query_1_is_on_top_and_key_1_on_the_left():
     layout = attention_map(weights()[0], TOKENS, TOKENS)["layout"]
-    assert layout["yaxis"]["range"] == [3.5, -0.5]
-    assert layout["xaxis"]["range"] == [-0.5, 3.5]
+    assert layout["yaxis"]["range"] == [4.5, 0.5]
+    assert layout["xaxis"]["range"] == [0.5, 4.5]
     assert layout["yaxis"]["scaleanchor"] == "x"
 
 
@@ -411,6 +427,187 @@ def test_values_are_printed_where_there_are_few_cells():
     assert "texttemplate" not in wide["data"][0]
 
 
+def contrast(one, other):
+    """WCAG 2.1, from two colours [red, green, blue]."""
+    light = []
+    for colour in (one, other):
+        channels = [c / 255 for c in colour]
+        linear = [c / 12.92 if c <= 0.04 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+        light.append(0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2])
+    return (max(light) + 0.05) / (min(light) + 0.05)
+
+
+INKS = {"black": (0, 0, 0), "white": (255, 255, 255)}
+
+
+@pytest.mark.parametrize("scale", [WEIGHTS_SCALE, SCORES_SCALE])
+def test_what_is_printed_in_a_cell_can_be_read_on_each_colour_of_the_scale(scale):
+    grounds = colours_at(scale, np.linspace(0, 1, 501))
+    for ground, ink in zip(grounds, ink_on(grounds), strict=True):
+        assert contrast(ground, INKS[ink]) > 4.5
+
+
+@pytest.mark.parametrize("stage", ["weights", "scores"])
+def test_the_numbers_in_a_map_have_the_ink_of_their_own_cell(stage):
+    values = weights()[0] if stage == "weights" else SCORES[0]
+    figure = attention_map(values, TOKENS, TOKENS, stage=stage)
+    axis, trace = figure["layout"]["coloraxis"], figure["data"][0]
+    for row, of_row in zip(trace["text"], values, strict=True):
+        for text, value in zip(row, of_row, strict=True):
+            share = (value - axis["cmin"]) / (axis["cmax"] - axis["cmin"])
+            scale = plotly.colors.sample_colorscale(axis["colorscale"], [float(share)])
+            ground = plotly.colors.unlabel_rgb(scale[0])
+            ink = "black" if text.startswith('<span style="color:black">') else "white"
+            assert contrast(ground, INKS[ink]) > 4.5
+            digits = 2 if stage == "weights" else 1
+            assert f"{value:.{digits}f}".replace("-", "−") in text
+    assert trace["textfont"]["color"] == "white"
+
+
+def test_the_scale_of_weights_is_viridis():
+    for (share, ours), (at, theirs) in zip(
+        WEIGHTS_SCALE, plotly.colors.get_colorscale("Viridis"), strict=True
+    ):
+        assert share == pytest.approx(at)
+        assert plotly.colors.unlabel_rgb(ours) == plotly.colors.hex_to_rgb(theirs)
+
+
+def test_a_part_of_a_map_keeps_the_positions_of_the_whole():
+    long = [chr(65 + i % 26) for i in range(64)]
+    figure = attention_map(
+        np.eye(64)[40:, 40:],
+        long[40:],
+        long[40:],
+        hidden=np.triu(np.ones((24, 24), bool), 1),
+        first=(41, 41),
+    )
+    trace, layout = figure["data"][0], figure["layout"]
+    assert (trace["x0"], trace["y0"]) == (41, 41)
+    assert layout["xaxis"]["range"] == [40.5, 64.5]
+    assert layout["xaxis"]["labelalias"]["41"] == long[40]
+    assert (layout["images"][0]["x"], layout["images"][0]["y"]) == (40.5, 40.5)
+    assert "(position 41)" in alt_text(figure)
+
+
+@pytest.mark.parametrize("projector", [False, True])
+@pytest.mark.parametrize("length", [4, 21, 32, 64])
+@pytest.mark.parametrize("kind", ["large", "grid"])
+def test_labels_of_tokens_are_never_small_and_do_not_touch(kind, length, projector):
+    size = sizes(500 if projector else 430, projector)
+    values, tokens, width = np.zeros((4, length, length)), ["x"] * length, 500
+    if kind == "large":
+        layout = attention_map(values[0], tokens, tokens, width=width, size=size)["layout"]
+    else:
+        layout = attention_maps(values, tokens, tokens, width=width, size=size)["layout"]
+    across, down = layout["xaxis"], layout["yaxis"]
+    around = layout["margin"]
+    share = [axis.get("domain", [0, 1]) for axis in (across, down)]
+    pixels = min(
+        (share[0][1] - share[0][0]) * (width - around["l"] - around["r"]),
+        (share[1][1] - share[1][0]) * (layout["height"] - around["t"] - around["b"]),
+    )
+    for axis, needed in ((across, 0.6), (down, 0.9)):
+        font = axis["tickfont"]["size"]
+        assert font >= (16 if projector else 11)
+        assert axis["dtick"] * pixels / length >= needed * font
+
+
+def test_tokens_stand_at_the_outer_edges_alone():
+    figure = attention_maps(np.zeros((5, 4, 4)), TOKENS, TOKENS, columns=3)
+    layout = figure["layout"]
+    shown = {
+        axis: [
+            layout[f"{axis}axis{suffix}"]["showticklabels"] for suffix in ("", "2", "3", "4", "5")
+        ]
+        for axis in "xy"
+    }
+    # Three maps above, two below: the third has none under it.
+    assert shown["x"] == [False, False, True, True, True]
+    assert shown["y"] == [True, False, False, True, False]
+
+
+# --- thumbnails ---------------------------------------------------------------------------------
+
+
+def cell_under(figure, layer, x, y):
+    """The number that a thumbnail shows at a place."""
+    trace = figure["data"][layer]
+    column, row = (np.searchsorted(trace[axis], at) - 1 for axis, at in (("x", x), ("y", y)))
+    return trace["z"][row][column]
+
+
+def test_every_head_of_every_layer_has_a_place_of_its_own():
+    maps = [weights(SCORES * (i + 1)) for i in range(2)]
+    figure = thumbnails({f"block {i + 1}": Layer(m, CAUSAL) for i, m in enumerate(maps)})
+    for layer, heads in enumerate(maps):
+        for head in range(3):
+            for query in range(4):
+                for key in range(query + 1):
+                    x = layer + 1 + (key + 0.5) / 4 - 0.5
+                    y = head + 1 + (query + 0.5) / 4 - 0.5
+                    shown = cell_under(figure, layer, x, y)
+                    assert shown == pytest.approx(heads[head, query, key], abs=0.006)
+                    assert head_at(x, y, 2, 3) == head
+            assert np.isnan(cell_under(figure, layer, layer + 1.4, head + 0.6))
+
+
+def test_the_chosen_thumbnail_has_a_frame():
+    shapes = FIGURES["thumbnails"]["layout"]["shapes"]
+    (frame,) = (shape for shape in shapes if shape["type"] == "rect")
+    assert [frame[end] for end in ("x0", "x1", "y0", "y1")] == [1.5, 2.5, 2.5, 3.5]
+    assert frame["line"]["color"] == CHOSEN
+    assert "block 2, head 3" in alt_text(FIGURES["thumbnails"])
+
+
+def test_many_layers_of_few_heads_stand_below_each_other():
+    figure = thumbnails({f"block {i + 1}": Layer(weights() * (i + 1) / 5) for i in range(5)})
+    for layer in range(5):
+        for head in range(3):
+            x, y = head + 1 - 0.4, layer + 1 - 0.4  # query 1 sees key 1 alone
+            assert cell_under(figure, layer, x, y) == pytest.approx((layer + 1) / 5, abs=0.006)
+            assert head_at(x, y, 5, 3) == head
+    layout = figure["layout"]
+    assert layout["yaxis"]["title"]["text"] == "block"
+    assert len(layout["yaxis"]["labelalias"]) == 5 and len(layout["xaxis"]["labelalias"]) == 3
+
+
+def test_layers_of_an_encoder_and_a_decoder_are_named_and_may_have_other_sizes():
+    shapes = {"encoder 1": (4, 4), "decoder 1": (5, 5), "cross 1": (5, 4)}
+    figure = thumbnails({name: Layer(np.zeros((2, *shape))) for name, shape in shapes.items()})
+    assert list(figure["layout"]["yaxis"]["labelalias"].values()) == list(shapes)
+    assert [trace["name"] for trace in figure["data"]] == list(shapes)
+    for trace, (queries, keys) in zip(figure["data"], shapes.values(), strict=True):
+        assert (len(trace["x"]), len(trace["y"])) == (2 * (keys + 1), queries + 1)
+    blocks = thumbnails({f"block {i}": Layer(np.zeros((2, 4, 4))) for i in (1, 2)})["layout"]
+    assert list(blocks["xaxis"]["labelalias"].values()) == ["1", "2"]
+    assert blocks["xaxis"]["title"]["text"] == "block"
+
+
+def test_a_long_text_is_drawn_in_few_cells_none_of_which_loses_its_largest_weight():
+    long = np.zeros((16, 128, 128), dtype=np.float32)
+    long[3, 100, 7] = 0.75
+    figure = thumbnails({f"block {i + 1}": Layer(long) for i in range(12)})
+    cells = sum(np.isfinite(trace["z"]).sum() for trace in figure["data"])
+    assert cells <= CELLS_IN_ALL
+    assert all(np.nanmax(trace["z"]) == 0.75 for trace in figure["data"])
+
+
+@pytest.mark.parametrize("projector", [False, True])
+@pytest.mark.parametrize(("layers", "heads"), [(1, 1), (2, 4), (6, 8), (12, 16)])
+def test_thumbnails_take_no_more_height_than_there_is(layers, heads, projector):
+    size = sizes(430, projector)
+    maps = {f"block {i + 1}": Layer(np.zeros((heads, 21, 21))) for i in range(layers)}
+    layout = thumbnails(maps, width=200, size=size)["layout"]
+    assert layout["height"] <= 430
+    assert layout["xaxis"]["tickfont"]["size"] >= (16 if projector else 11)
+
+
+def test_scores_that_cannot_be_seen_do_not_stretch_what_all_heads_share():
+    for fill in (-1e9, -np.inf, np.nan, np.finfo(np.float16).min):
+        maps = [np.where(CAUSAL, fill, SCORES), SCORES * 2]
+        assert score_limit(maps) == nice_limit(2 * float(np.abs(SCORES).max()))
+
+
 def test_query_and_key_lengths_may_differ():
     figure = attention_maps(np.zeros((2, 3, 5)), list("abc"), list("vwxyz"))
     assert len(figure["layout"]["yaxis"]["labelalias"]) == 3
@@ -419,8 +616,8 @@ def test_query_and_key_lengths_may_differ():
 
 def test_tokens_that_look_like_tags_are_shown_as_they_are():
     figure = attention_maps(np.ones((1, 1, 1)), ["<b>"], ["&"])
-    assert figure["layout"]["yaxis"]["labelalias"] == {"0": "&lt;b>"}
-    assert figure["layout"]["xaxis"]["labelalias"] == {"0": "&amp;"}
+    assert figure["layout"]["yaxis"]["labelalias"] == {"1": "&lt;b>"}
+    assert figure["layout"]["xaxis"]["labelalias"] == {"1": "&amp;"}
 
 
 def test_the_maps_handed_in_stay_as_they_are():
@@ -496,18 +693,52 @@ def test_spread_stands_beside_what_theory_says():
     assert figure["layout"]["showlegend"]
 
 
-def test_right_and_wrong_differ_by_sign_and_by_colour():
-    cells, verdicts = FIGURES["predictions"]["data"]
-    assert verdicts["text"][0].endswith(RIGHT_MARK) and verdicts["text"][1].endswith(WRONG_MARK)
-    assert len(set(verdicts["textfont"]["color"])) == 2
-    assert cells["text"] == [["3", "2"], ["1", "4"]]
-    assert cells["z"].tolist() == [[0.9, 0.6], [0.1, 0.4]]
-    assert FIGURES["predictions"]["layout"]["title"]["text"] == "1 of 2 right"
+def cards(**changed):
+    given = {
+        "positions": [11, 12],
+        "inputs": ["→", "<i>"],
+        "candidates": [["3", "1"], ["2", "4"]],
+        "probabilities": [[0.9, 0.1], [0.6, 0.4]],
+        "targets": ["3", "4"],
+    }
+    return prediction_cards(**given | changed)
 
 
-def test_wanted_token_is_framed_among_the_guesses():
-    frames = FIGURES["predictions"]["layout"]["shapes"]
-    assert [(f["x0"] + 0.5, f["y0"] + 0.5) for f in frames] == [(0, 0), (1, 1)]
+def test_a_card_says_which_position_is_read_and_whether_the_best_guess_is_right():
+    html = cards()
+    found = re.findall(r'data-prediction="(\d+)" data-right="(\w+)"', html)
+    assert found == [("11", "true"), ("12", "false")]
+    assert re.findall(r"</small><b>(.*?)</b>", html) == [f"3 {RIGHT_MARK}", f"4 {WRONG_MARK}"]
+    assert "1 of 2 right" in html
+    assert "&lt;i&gt;" in html and "<i>" not in html
+
+
+def test_the_wanted_token_is_framed_among_the_guesses():
+    spans = re.findall(r"<span( class=.wanted.)? style=[^>]*>(.*?)</span>", cards())
+    said = [re.sub("(<[^>]*>)+", " ", text).strip() for _, text in spans]
+    assert said == ["3 90%", "1 10%", "2 60%", "4 40%"]
+    assert [bool(framed) for framed, _ in spans] == [True, False, False, True]
+
+
+def test_every_guess_can_be_read_on_its_colour():
+    shares = np.linspace(0, 1, 101)
+    html = cards(
+        positions=range(1, 102),
+        inputs=["a"] * 101,
+        candidates=[["b"]] * 101,
+        probabilities=shares[:, None],
+        targets=["b"] * 101,
+    )
+    colours = re.findall(r"background: (#\w{6}); color: (\w+)", html)
+    assert len(colours) == 101 and len({ground for ground, _ in colours}) > 90
+    for ground, ink in colours:
+        assert contrast(plotly.colors.hex_to_rgb(ground), INKS[ink]) > 4.5
+
+
+def test_predictions_that_are_no_numbers_and_examples_without_any_are_said():
+    assert "<small>–</small>" in cards(probabilities=[[math.nan, 0.1], [0.6, 0.4]])
+    nothing = {"positions": [], "inputs": [], "candidates": [], "targets": []}
+    assert "No position" in cards(**nothing, probabilities=[])
 
 
 def test_figures_need_neither_streamlit_nor_torch():

@@ -173,7 +173,8 @@ def test_heads_that_do_not_divide_the_width_become_the_nearest_that_do(visit):
     assert tab.knob("n_heads") == "6"
     tab.key("d_model").locator("input[type=range]").press("ArrowRight")
     tab.page.get_by_text("n_heads 6 → 4: each head gets d_model/n_heads columns of 32").wait_for()
-    tab.until(lambda: tab.knob("n_heads") == "4" and len(tab.maps()) == 4)
+    rows = "Object.keys(plot.layout.yaxis.labelalias).length"
+    tab.until(lambda: tab.knob("n_heads") == "4" and tab.plot("thumbnails", rows) == 4)
     offered = tab.key("n_heads").get_by_role("radio").all_inner_texts()
     assert [int(option) for option in offered] == [1, 2, 4, 8, 16]
 
@@ -266,19 +267,13 @@ def test_the_slider_scrubs_the_map_back_to_before_training(visit):
 
 def test_the_attention_map_shows_a_head_a_stage_of_the_formula_and_ones_own_example(visit):
     tab = visit(**SMALL)
-    heads = tab.maps()
-    assert len(heads) == 4
+    first = tab.maps()
+    assert len(first) == 1
     tab.select("head", "head 2")
-    tab.until(lambda: tab.maps() == [heads[1]])
-    tab.select("head", "all heads")
-    tab.until(lambda: tab.maps() == heads)
-    tab.rest()
-    tab.key("attention").locator(".nsewdrag").nth(2).click()
-    tab.until(lambda: tab.maps() == [heads[2]], "the click has chosen nothing")
-    assert tab.knob("head") == "head 3"
-    assert {built for built, _ in tab.builds()} == {1}
-    tab.select("head", "all heads")
-    tab.until(lambda: tab.maps() == heads)
+    second = tab.until(lambda: (now := tab.maps()) != first and now)
+    tab.select("head", "head 1")
+    tab.until(lambda: tab.maps() == first)
+    assert tab.maps() != second
 
     weights = tab.maps()[0]
     assert all(abs(sum(filter(None, row)) - 1) < 1e-3 for row in weights)  # shown to 4 digits
@@ -302,6 +297,42 @@ def test_the_attention_map_shows_a_head_a_stage_of_the_formula_and_ones_own_exam
     tab.fill("probe", "12x")
     tab.see("Your example:", "'x'", "The task's own example is shown")
     tab.until(lambda: tab.plot("attention", labels) == before)
+
+
+def test_a_click_on_a_thumbnail_shows_that_head_large_and_the_link_remembers_it(visit):
+    tab = visit(**SMALL | {"n_layers": 2})
+    before = tab.maps()
+    left, top = tab.plot(
+        "thumbnails",
+        "(({ left, top }, { xaxis, yaxis }) =>"
+        " [left + xaxis._offset + xaxis.d2p(2), top + yaxis._offset + yaxis.d2p(3)])"
+        "(plot.getBoundingClientRect(), plot._fullLayout)",
+    )
+    tab.page.mouse.click(left, top)
+    tab.until(lambda: tab.maps() != before, "the click has chosen nothing")
+    assert (tab.knob("layer"), tab.knob("head")) == ("block 2", "head 3")
+    tab.until(lambda: (tab.link().get("layer"), tab.link().get("head")) == ("block 2", "head 3"))
+    assert {built for built, _ in tab.builds()} == {1}
+    titles = "plot.layout.annotations.map(note => note.text)"
+    assert tab.plot("attention", titles) == ["block 2, head 3"]
+    shown = tab.maps()
+    tab.page.reload()
+    tab.settle()
+    assert tab.maps() == shown
+
+
+def test_of_a_long_text_a_part_that_moves_has_labels(visit):
+    tab = visit(task="text", text_length=64, probe="the model reads " * 4, **SMALL)
+    tab.see("Shown large: positions 40 to 63 of 63")
+    labels = "Object.keys(plot.layout.xaxis.labelalias).map(Number)"
+    assert tab.plot("attention", labels) == list(range(40, 64))
+    last = tab.maps()
+    slider = tab.key("map_end").locator("input[type=range]")
+    slider.focus()
+    slider.press("Home")
+    tab.see("Shown large: positions 1 to 24 of 63")
+    tab.until(lambda: tab.plot("attention", labels) == list(range(1, 25)))
+    assert tab.maps() != last
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

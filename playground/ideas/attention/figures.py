@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from plotly.colors import sample_colorscale
 
 from playground.figures import panels, style
 from playground.figures.attention import STAGES, attention_map, attention_maps
@@ -24,7 +23,7 @@ LEAST_AREA = 0.02  # smaller weights are drawn as large as this one
 
 # --- the sentence ---------------------------------------------------------------------------
 
-SEEN_WORD = "background: rgb{}; color: {}; border: 1px solid rgba(128,128,128,.6)"
+SEEN_WORD = "background: {}; color: {}; border: 1px solid rgba(128,128,128,.6)"
 HIDDEN_WORD = (
     "background: repeating-linear-gradient(135deg, rgba(128,128,128,.35) 0 2px, transparent 2px "
     "8px); border: 1px dashed gray"
@@ -32,21 +31,6 @@ HIDDEN_WORD = (
 UNDERLINED = (
     f"; text-decoration: underline {CHOSEN} 0.18em; text-underline-offset: 0.2em; font-weight: 700"
 )
-
-
-def weight_colour(weight: float) -> tuple[int, int, int]:
-    """Red, green and blue of a weight from 0 to 1, as in the maps."""
-    shown = min(max(weight, 0.0), 1.0)
-    (colour,) = sample_colorscale(style.WEIGHTS_SCALE, [shown], colortype="tuple")
-    red, green, blue = (round(255 * part) for part in colour)
-    return red, green, blue
-
-
-def letters_on(colour: tuple[int, int, int]) -> str:
-    """White or black, whichever is easier to read on a colour (WCAG 2.1, relative luminance)."""
-    linear = [((c / 255 + 0.055) / 1.055) ** 2.4 if c > 10 else c / 255 / 12.92 for c in colour]
-    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    return "#000000" if (luminance + 0.05) / 0.05 > 1.05 / (luminance + 0.05) else "#ffffff"
 
 
 def sentence_line(
@@ -61,8 +45,9 @@ def sentence_line(
     """
     boxes = []
     for i, (word, weight, gone) in enumerate(zip(words, weights, hidden, strict=True)):
-        colour = weight_colour(weight)
-        look = HIDDEN_WORD if gone else SEEN_WORD.format(colour, letters_on(colour))
+        ground = style.colours_at(style.WEIGHTS_SCALE, weight)
+        seen = SEEN_WORD.format(style.as_hex(ground), style.ink_on(ground))
+        look = HIDDEN_WORD if gone else seen
         boxes.append(
             '<span style="display: inline-block; text-align: center; margin: 0 0.12rem 0.1rem">'
             '<span style="display: block; padding: 0.05rem 0.5rem; border-radius: 0.4rem; '
@@ -120,7 +105,7 @@ def vectors_picture(
             i,
             _dimensions(columns, size, domain=across),
             panels.cell_axis(words, letters, downwards=True, showticklabels=i == 0),
-            [_matrix(matrix, title, min(letters, int(column / 2.8)))],
+            [_matrix(matrix, title, limit, min(letters, int(column / 2.8)))],
             title=title,
         )
         if title in marks:
@@ -141,11 +126,13 @@ def _dimensions(count: int, size: Sizes, **more: Any) -> dict[str, Any]:
     return panels.cell_axis(labels, size.small, title=title, dtick=1 if count <= 16 else 8, **more)
 
 
-def _matrix(matrix: np.ndarray, title: str, letters: int) -> dict[str, Any]:
+def _matrix(matrix: np.ndarray, title: str, limit: float, letters: int) -> dict[str, Any]:
+    """Map of signed numbers, printed where there are few columns; colours reach to ±limit."""
     trace = panels.heatmap(np.round(matrix, 4), name=title, hover="%{y}<br><b>%{z:.4f}</b>")
     if (columns := matrix.shape[1]) <= PRINTED_COLUMNS:
-        digits = 2 if columns <= FEW_COLUMNS else 1
-        trace |= {"texttemplate": f"%{{z:.{digits}f}}", "textfont": {"size": letters}}
+        written = f"{{:.{2 if columns <= FEW_COLUMNS else 1}f}}".format
+        colours = (style.SCORES_SCALE, -limit, limit)
+        trace |= panels.printed(panels.texts(matrix, written), matrix, colours, letters)
     return trace
 
 
@@ -187,8 +174,8 @@ def map_picture(
     figure = attention_map(values, words, words, stage=stage, hidden=hidden, size=size)
     (trace,), layout = figure["data"], figure["layout"]
     layout["meta"]["alt"] += (
-        f" Chosen: query “{words[query]}” (position {query}), "
-        f"key “{words[key]}” (position {key}). {beside.heading}."
+        f" Chosen: query “{words[query]}” (position {query + 1}), "
+        f"key “{words[key]}” (position {key + 1}). {beside.heading}."
     )
     around = layout["margin"] = style.margin(
         _label_room(words, size) + size.font,
@@ -217,24 +204,28 @@ def map_picture(
         layout["xaxis"]["title"] = None
     layout["coloraxis"]["colorbar"] |= {"x": MAP_END / 2, "title": None}
     trace["hovertemplate"] = "“%{y}” looks at “%{x}”<br><b>%{z:.4f}</b><extra></extra>"
-    trace["textfont"] = {"size": min(letters, int(column / 3.2))}
+    colours = (layout["coloraxis"][name] for name in ("colorscale", "cmin", "cmax"))
+    shown = np.asarray(trace["z"])
+    written = f"{{:.{2 if stage == 'weights' else 1}f}}".format
+    fits = min(letters, int(column / 3.2))
+    trace |= panels.printed(panels.texts(shown, written), shown, tuple(colours), fits)
     layout["shapes"] += [
-        _framed(-0.5, len(words) - 0.5, query, size.line),
-        _framed(key - 0.5, key + 0.5, query, 2 * size.line),
+        _framed(0.5, len(words) + 0.5, query + 1, size.line),
+        _framed(key + 0.5, key + 1.5, query + 1, 2 * size.line),
     ]
     layout["annotations"].append(panels.panel_title(STAGES[stage]))
     if stage == "weights":
         layout["annotations"] += [
             panels.annotation(
                 f"Σ {total:.2f}",
-                len(words) - 0.5,
+                len(words) + 0.5,
                 row,
                 size=size.small,
-                colour=style.TEXT if row == query else style.MUTED,
+                colour=style.TEXT if row == query + 1 else style.MUTED,
                 xanchor="left",
                 xshift=4,
             )
-            for row, total in enumerate(np.where(np.asarray(hidden), 0, values).sum(1))
+            for row, total in enumerate(np.where(np.asarray(hidden), 0, values).sum(1), 1)
         ]
     _add_bars(figure, beside, stage == "weights", letters)
     return figure
@@ -348,7 +339,7 @@ def output_picture(
             _framed(-0.5, len(z) - 0.5, count + 0.4, size.line),
         ],
     )
-    parts_of_z = _matrix(parts, "weight × value", letters)
+    parts_of_z = _matrix(parts, "weight × value", limit, letters)
     panels.add_panel(
         figure,
         0,
@@ -361,8 +352,8 @@ def output_picture(
             showgrid=False,
         ),
         [
-            parts_of_z | {"hoverongaps": False, "texttemplatefallback": ""},
-            _matrix(z[None], "z", letters) | {"y": [count + 0.4], "dy": 1},
+            parts_of_z | {"hoverongaps": False},
+            _matrix(z[None], "z", limit, letters) | {"y": [count + 0.4], "dy": 1},
         ],
         title="weight × value",
     )
@@ -637,12 +628,11 @@ def found_picture(
         width=1250,
         size=size,
     )
-    last = len(tokens) - 1
     figure["layout"]["coloraxis"]["colorbar"]["title"] = None
     for i in range(len(maps)):
         figure["layout"]["shapes"] += [
-            _framed(-0.5, last + 0.5, last, size.thin, i),
-            _framed(value - 0.5, value + 0.5, last, size.line, i),
+            _framed(0.5, len(tokens) + 0.5, len(tokens), size.thin, i),
+            _framed(value + 0.5, value + 1.5, len(tokens), size.line, i),
         ]
     return figure
 

@@ -168,8 +168,8 @@ def go(step: int, stage: str) -> None:
 
 def choose_cell(click: Click) -> None:
     if click.trace == 0:
-        st.session_state.lookup_query = round(click.y) + 1
-        st.session_state.lookup_key = round(click.x) + 1
+        st.session_state.lookup_query = round(click.y)
+        st.session_state.lookup_key = round(click.x)
 
 
 def new_weights() -> None:

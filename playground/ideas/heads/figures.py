@@ -230,7 +230,7 @@ def head_table(
         margin=style.margin(8 * size.small, 12, top, bottom),
         bargap=0.35,
     )
-    rows = ["uniform attention", *names]
+    rows, scale = ["uniform attention", *names], (style.WEIGHTS_SCALE, 0, 1)
     # Headings are broken into lines that fit over a column.
     headings = {str(i): "<br>".join(wrap(style.escape(job), 10)) for i, job in enumerate(jobs)}
     across = panels.cell_axis(jobs, size.small, labelalias=headings, domain=[0, 0.54], side="top")
@@ -244,12 +244,11 @@ def head_table(
         [
             panels.heatmap(
                 np.round(table, 3),
-                colours=(style.WEIGHTS_SCALE, 0, 1),
+                colours=scale,
                 gap=2,
                 hover="%{customdata[0]}: %{customdata[1]} <b>%{z:.3f}</b><extra></extra>",
-                texttemplate="%{z:.2f}",
-                textfont={"size": size.small},
                 customdata=[[[name, job] for job in jobs] for name in rows],
+                **panels.printed(panels.texts(table, "{:.2f}".format), table, scale, size.small),
             )
         ],
     )

@@ -16,7 +16,8 @@ DECADES = 3  # of gradients that are told apart by colour
 EDITED = style.RUN_COLOURS[1]
 FORWARD = style.RUN_COLOURS[0]
 # From the background to orange: how wrong a logit is.
-WRONG_SCALE = [[0.0, "rgba(213,94,0,0.05)"], [1.0, style.RUN_COLOURS[1]]]
+# Pale enough for text in the colour of the theme.
+WRONG_SCALE = [[0.0, "rgba(213,94,0,0.05)"], [1.0, "rgba(213,94,0,0.6)"]]
 MASK_TRACE, REACH_TRACE = 0, 1  # numbers of the two maps that take clicks
 MASKED_BELOW = -1e4  # hidden by a mask: no score comes near it
 NARROW = 620  # pixels, roughly, of the chart of the window on a laptop
@@ -62,7 +63,7 @@ def mask_picture(
             tickvals=list(range(-DECADES, 1)),
             ticktext=["≤ 0.001", "0.01", "0.1", "1"],
         ),
-        images=[hatch(panel, count, count) for panel in (0, 1)],
+        images=[hatch(panel, count, count, (0, 0)) for panel in (0, 1)],
     )
     mask, reach = _mask_map(seen, edited), _reach_map(gradient[0])
     for panel, x, y, traces, title in (
@@ -260,18 +261,16 @@ def row_picture(
         values = np.asarray(values, dtype=np.float64)
         hidden = values < MASKED_BELOW
         limit = style.nice_limit(float(np.abs(values[~hidden]).max(initial=0.0)))
+        weights, scores = (style.WEIGHTS_SCALE, 0, 1), (style.SCORES_SCALE, -limit, limit)
+        colours, shown = weights if kind == "weights" else scores, np.where(hidden, np.nan, values)
         cells = panels.heatmap(
-            [np.where(hidden, np.nan, values).tolist()],
-            colours=(style.WEIGHTS_SCALE, 0, 1)
-            if kind == "weights"
-            else (style.SCORES_SCALE, -limit, limit),
+            [shown.tolist()],
+            colours=colours,
             name=title,
             customdata=[list(range(1, count + 1))],
-            hover="key %{customdata}: %{text}<extra></extra>",
+            hover="key %{customdata}: %{z:.2f}<extra></extra>",
             hoverongaps=False,
-            text=[[_number(value) for value in values]],
-            texttemplate="%{text}",
-            textfont={"size": size.font},
+            **panels.printed([[*map(_number, values)]], [shown], colours, size.font),
         )
         across = panels.cell_axis(tokens, size.font, showticklabels=i == len(rows) - 1)
         down = panels.cell_axis([title], size.font, domain=domain, fixedrange=True)
@@ -383,6 +382,7 @@ def padded_picture(
             style.finite(table),
             colours=(WRONG_SCALE, 0, limit),
             name=name,
+            x0=1,
             hover="%{y}, position %{x}, “%{text}”: %{z:.2g}<extra></extra>",
             **printed,
         )
@@ -390,12 +390,13 @@ def padded_picture(
             np.where(np.isnan(table), 1.0, np.nan),
             colours=([[0, style.HIDDEN], [1, style.HIDDEN]], 0, 1),
             name="padding",
+            x0=1,
             hover="padding<extra></extra>",
             **printed,
         )
         across = panels.axis(
             domain=[0.52 * column, 0.52 * column + 0.48],
-            range=[-0.5, positions - 0.5],
+            range=[0.5, positions + 0.5],
             visible=False,
         )
         rows = panels.cell_axis(
