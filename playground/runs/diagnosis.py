@@ -156,6 +156,14 @@ def _vanishing(view: View) -> Diagnosis | None:
 
 def _progress(now: Standing) -> Diagnosis:
     frame, chance, floor = now.frame, now.chance, now.floor
+    hopeless = floor is not None and floor > (1 - AT_CHANCE) * chance.blind
+    if hopeless and frame.loss < AT_FLOOR * floor:
+        return Diagnosis(
+            "warn",
+            f"Nothing to learn: the validation loss is {frame.loss:.2f} at step "
+            f"{frame.measured_at}, guessing costs {chance.blind:.2f}, and no model can go below "
+            f"{floor:.2f}: what the answers depend on does not reach them through the mask.",
+        )
     if floor is not None and floor > 0 and frame.loss < AT_FLOOR * floor:
         return Diagnosis(
             "good",

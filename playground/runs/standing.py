@@ -79,9 +79,9 @@ class Standing:
 
     @property
     def way(self) -> float:
-        """The share of the way from chance to the floor that has been made."""
-        floor = self.floor or 0.0
-        return (self.chance.blind - self.loss) / (self.chance.blind - floor)
+        """The share of the way from chance to the floor that has been made; all of it if none."""
+        whole = self.chance.blind - (self.floor or 0.0)
+        return (self.chance.blind - self.loss) / whole if whole > 0 else 1.0
 
     # --- how it moves ---------------------------------------------------------------------
 

@@ -229,6 +229,19 @@ def test_at_the_floor_is_said_where_a_floor_is_known():
     assert "floor" not in verdict(view_of([0.9] * 50), frame_of(loss=1.2), floor=0.9).text
 
 
+def test_a_floor_as_high_as_a_guess_is_nothing_to_learn_and_no_success():
+    task = TASKS["copy"]()
+    model = ModelConfig.for_task(task, mask="window", window=3)
+    chance, floor = task.chance("decoder"), task.floor(model)
+    assert floor == pytest.approx(chance.blind)
+    view = view_of([2.32] * 150)
+    for shut in (0.0, 0.4):  # a saturated softmax is not to blame
+        stuck = frame_of(loss=2.32, accuracy=0.1, at=150, shut=shut, spread=10.7)
+        found = verdict(view, stuck, floor=floor, chance=chance)
+        assert found.kind == "warn" and found.text.startswith("Nothing to learn")
+        assert "2.32" in found.text and "below 2.30" in found.text
+
+
 @pytest.mark.parametrize("loss, steps", [(2.02, 300), (2.25, 150), (2.15, 2000)])
 def test_a_saturated_softmax_is_named_with_its_effect_while_little_is_learnt(loss, steps):
     saturated = frame_of(loss=loss, shut=0.4, spread=10.7, at=steps)
