@@ -32,14 +32,15 @@ def buttons(setup: Setup, moving: bool) -> None:
     play_buttons.say_refusal()
 
 
-st.header(INSTRUMENTS["compare"].title, anchor=False)
+title = st.container(horizontal=True, vertical_alignment="center", key="chips")
+title.header(INSTRUMENTS["compare"].title, anchor=False, width="content")
 controller, compared = my_controller(), my_comparison()
 choice = controls.choice()
 if choice.problem:
     st.error(literal(choice.problem))
 if choice.spec is None:
     st.stop()
-setup = compare_panels.questions(choice.spec, controller.device)
+setup = compare_panels.questions(choice.spec, controller.device, title)
 series = compared.series()
 for view in (view for line in series for view in line.views):
     controller.learn_speed(view)

@@ -11,7 +11,7 @@ from playground.experiments.scenarios import MEASURES, Outcome, Results, Scenari
 from playground.experiments.series import Series, any_live
 from playground.experiments.variants import caution
 from playground.runs import estimate
-from playground.runs.spec import changes_text
+from playground.runs.spec import changes_text, counted
 from playground.ui import compare_panels, controls, play_buttons
 from playground.ui.knob import settle, settled
 from playground.ui.literal import literal
@@ -98,23 +98,32 @@ def over(seen: Seen) -> bool:
 # --- one scenario ---------------------------------------------------------------------------
 
 
-def describe(scenario: Scenario, started: bool) -> None:
-    st.markdown(f"### {scenario.title}")
-    st.markdown(f"**{scenario.question}**")
+def describe(scenario: Scenario) -> None:
+    st.markdown(f"#### {scenario.question}")
     left, right = st.columns(2, gap="medium")
     left.markdown(f"**What changes.** {scenario.change}")
     right.markdown(f"**What to watch.** {scenario.watch}")
+    if several := [name for name, v in scenario.variants if caution(v.changes)]:
+        st.caption(f"More than one thing differs from the base in: {', '.join(several)}.")
+
+
+def what_runs(scenario: Scenario) -> None:
+    """The knobs of all runs, behind a button."""
     against = [f"**{name}** (`{v.label}`)" for name, v in scenario.variants]
     unusual = [change for change in scenario.base.unusual() if change[0] != "steps"]
     knobs = changes_text((("task", scenario.base.task.name), *unusual))
+    with st.popover("What runs", icon=":material/info:", type="tertiary"):
+        st.markdown(
+            f"**{scenario.name}** against {', '.join(against)}. Everything else is the same: "
+            f"{knobs}, the rest at the defaults."
+        )
+
+
+def how_much(scenario: Scenario, started: bool) -> str:
+    """How long the runs are, and before they begin how long that will take."""
     steps, seeds = scenario.base.training.steps, scenario.seeds
-    st.caption(
-        f"**{scenario.name}** against {', '.join(against)}. Everything else is the same: {knobs}, "
-        f"the rest at the defaults; {steps} steps, {seeds} seed{'s' * (seeds > 1)} each"
-        + ("." if started else f", about {estimate.in_words(seconds(scenario))} on this machine.")
-    )
-    if several := [name for name, v in scenario.variants if caution(v.changes)]:
-        st.caption(f"More than one thing differs from the base in: {', '.join(several)}.")
+    took = "" if started else f", about {estimate.in_words(seconds(scenario))} on this machine"
+    return f"{steps} steps, {counted(seeds, 'seed')} each{took}."
 
 
 def seconds(scenario: Scenario) -> float:
@@ -180,6 +189,8 @@ def buttons(scenario: Scenario, expected: Outcome | None, seen: Seen) -> None:
                 args=(scenario,),
                 help="Play without predicting.",
             )
+        what_runs(scenario)
+        st.caption(how_much(scenario, bool(seen)), width="content")
     play_buttons.say_refusal()
 
 
@@ -211,7 +222,7 @@ def reveal(scenario: Scenario, series: Seen) -> None:
     happened = scenario.outcome(results)
     with st.container(border=True, key="outcome"):
         st.dataframe(table(scenario, results), hide_index=True, width="stretch", key="measured")
-        st.html(compare_panels.outcome(series))
+        st.html(compare_panels.outcome(series, len(series) - 1))
     with st.container(border=True, key="why"):
         st.markdown(f"**Why.** {scenario.explained(results)}")
         if happened.name != scenario.expected:
@@ -282,7 +293,7 @@ with head().container(horizontal=True, vertical_alignment="bottom"):
         width=320,
         on_change=forget,
         args=("scenario",),
-        help="Clear it to see all of them.",
+        label_visibility="collapsed",
     )
     if name is not None:
         st.button("All scenarios", key="all", icon=":material/apps:", on_click=choose, args=(None,))
@@ -292,7 +303,7 @@ if name is None:
 
 scenario = found[name]
 seen = look(scenario, compared)
-describe(scenario, started=bool(seen))
+describe(scenario)
 expected = predict(scenario, started=bool(seen))
 buttons(scenario, expected, seen)
 if seen:

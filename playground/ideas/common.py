@@ -151,7 +151,7 @@ class Picture:
     def __call__(self, series: tuple[Series, ...]) -> dict[str, Part]:
         names = self.names
         named = [replace(line, label=label) for line, label in zip(series, names, strict=False)]
-        said = compare_panels.outcome(named, "What the runs show will stand here.")
+        said = compare_panels.outcome(named, len(names) - 1, "What the runs show will stand here.")
         more = {} if self.moving is None else self.moving(views_of(names, series))
         return {
             f"{self.name}_outcome": Html(said),

@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from core.device import Device
 from playground.experiments.series import (
@@ -78,18 +79,23 @@ def drop(label: str, base: Spec) -> None:
     st.session_state.variants = encode(one for one in setup.variants if one.label != label)
 
 
-def questions(base: Spec, device: Device) -> Setup:
-    """What is compared with the base: a usual contrast, or the visitor's own variants."""
-    st.pills(
-        "What to compare with the knobs on the left",
-        list(CONTRASTS),
-        key="contrast",
-        format_func=lambda name: CONTRASTS[name].title,
-        on_change=ask,
-        args=(base,),
-    )
-    chips = st.container(horizontal=True, vertical_alignment="center", gap="small", key="chips")
-    with st.expander("Your own variants"):
+def questions(base: Spec, device: Device, row: DeltaGenerator) -> Setup:
+    """What is compared with the base: a usual contrast, or the visitor's own variants.
+
+    Args:
+        row: where the variants stand side by side, and the way to others.
+    """
+    chips = row.container(horizontal=True, vertical_alignment="center", width="content")
+    with row.popover("What to compare", icon=":material/compare_arrows:", key="to_compare_with"):
+        st.pills(
+            "The chosen knobs, and a usual contrast to them",
+            list(CONTRASTS),
+            key="contrast",
+            format_func=lambda name: CONTRASTS[name].title,
+            on_change=ask,
+            args=(base,),
+        )
+        st.markdown("Or your own variants")
         names, values, button = st.columns([2, 2, 1], vertical_alignment="bottom")
         fields = offered()
         name = names.selectbox(
@@ -125,7 +131,7 @@ def questions(base: Spec, device: Device) -> Setup:
 def show_chips(setup: Setup) -> None:
     """Each variant beside the base, with an × that takes it out."""
     if setup.variants:
-        st.markdown("The base, and:", width="content")
+        st.markdown("the base, and:", width="content")
     for number, variant in enumerate(setup.variants, 1):
         st.button(
             variant.label,
@@ -189,7 +195,10 @@ class CurvesAndVerdict(Curves):
     def __call__(self, series: Seen) -> dict[str, Part]:
         if not series:
             return {}
-        words = {"outcome": outcome(series, large=True), "results": results(series)}
+        words = {
+            "outcome": outcome(series, len(series) - 1, large=True),
+            "results": results(series),
+        }
         return super().__call__(series) | {key: Html(said) for key, said in words.items()}
 
 
@@ -220,8 +229,8 @@ def draw_runs(look: Callable[[], Seen], series: Seen, kind: type[Curves] = Curve
         kind: what is shown of them.
     """
     verdict = st.container()
-    log = log_switch()
     left, right = st.columns([2, 1], gap="medium")
+    log = log_switch()
     results = st.container()
     st.subheader("Attention side by side")
     side = side_switches(look() or series)
@@ -247,46 +256,49 @@ def draw_runs(look: Callable[[], Seen], series: Seen, kind: type[Curves] = Curve
         st.caption("Choose at least one configuration; all must look at the same example.")
 
 
-def outcome(series: Sequence[Series], empty: str = "", large: bool = False) -> str:
+def outcome(series: Sequence[Series], count: int, empty: str = "", large: bool = False) -> str:
     """HTML: what the seeds say about each variant, all read at the same step.
 
+    It has its lines from the beginning, so that nothing below moves when they are filled.
+
     Args:
-        series: the base first; none: there is only `empty`, what will stand here.
+        series: the base first; none: the runs have not begun.
+        count: how many variants there are.
+        empty: what stands here until then.
     """
-    found = verdicts(series) if series else None
-    lines = [f"<div>{html.escape(empty)}</div>"] if found is None else []
-    if found is not None:
-        if found.step:
-            lines.append(f"<div>So far, at step {found.step}:</div>")
-        for one in found.each:
-            said = f"<b>{html.escape(one.name)}</b>{explain(one.text)}"
-            lines.append(f'<div data-verdict="{one.kind}">{said}.</div>')
-        if found.luck:
-            lines.append(
-                f'<div data-luck style="font-size: 0.9rem">{html.escape(found.luck)}</div>'
-            )
-        if queued := _queued(series):
-            lines.append(f"<div>{queued}</div>")
-    rows = len(series) or 2
+    head, each, luck = html.escape(empty), ["<div data-line></div>"] * count, ""
+    if series:
+        found = verdicts(series)
+        head, luck = html.escape(_when(series, found.step)), html.escape(found.luck)
+        each = [
+            f'<div data-line data-verdict="{one.kind}"><b>{html.escape(one.name)}</b>'
+            f"{explain(one.text)}.</div>"
+            for one in found.each
+        ]
+    lines = [f"<div>{head}</div>", *each, f"<div data-luck>{luck}</div>"]
     return (
-        f'<div data-outcome role="status" style="min-height: {1.6 * rows:g}rem; line-height: '
-        f'1.6rem; font-size: {1.2 if large else 1}rem">{"".join(lines)}</div>'
+        f'<div data-outcome role="status" style="font-size: {1.1 if large else 1}rem">'
+        f"{''.join(lines)}</div>"
     )
 
 
-def _queued(series: Sequence[Series]) -> str:
-    """How many runs wait until others have ended, once some have begun."""
+def _when(series: Sequence[Series], step: int | None) -> str:
+    """When that is, and how many runs still wait until others have ended."""
+    if reason := waiting(series):
+        return f"{reason[0].upper()}{reason[1:]}".removesuffix(" …") + "."
+    when = "At the end:" if step is None else f"So far, at step {step}:"
     places = [view.queue_position for line in series for view in line.views if view.queue_position]
-    if not places or waiting(series):
-        return ""
+    if not places:
+        return when
     are = "runs wait" if len(places) > 1 else "run waits"
-    return f"{len(places)} {are} in the queue; place {min(places)} is the next of them."
+    queue = f"{len(places)} {are} in the queue, the next of them at place {min(places)}"
+    return f"{when.removesuffix(':')} ({queue}):"
 
 
 def losses(series: Seen, tall: Tall, log: bool) -> dict[str, Part]:
     """The curves of all runs, and what each has reached at the same step."""
     base, at = series[0].spec, common_step(series)
-    shared = references(*(line.spec for line in series)) | {"size": tall(430)}
+    shared = references(*(line.spec for line in series)) | {"size": tall(430, 390)}
     curves = comparison_chart(
         bands(series),
         total_steps=base.training.steps,
@@ -320,22 +332,24 @@ def results(series: Seen) -> str:
     """HTML: a row of numbers for each configuration, all of the same step."""
     target, at = TARGET_SHARE * references(series[0].spec)["chance"].blind, common_step(series)
     measured = measured_together((view for line in series for view in line.views), at)
-    rows = [row(line, line.summary(target, at, measured), at) for line in series]
-    return f"{table(rows)}<small>" + (
-        f"Mean ± standard deviation of the seeds. Loss: mean of the last {LAST} steps, in nats. "
-        f"Steps to target: until that loss is at most {target:.2f}, half the loss of the best "
-        "guess without reading the input (of the base). Accuracy: on validation examples"
-        + (f", at step {measured}.</small>" if measured is not None else ".</small>")
+    rows = [row(line, line.summary(target, at, measured), at, measured) for line in series]
+    return (
+        f"{table(rows)}<small>Mean ± standard deviation of the seeds. Loss: mean of the last "
+        f"{LAST} steps, in nats. Steps to target: until that loss is at most {target:.2f}, half "
+        "the loss of the best guess without reading the input (of the base). Accuracy: on "
+        "validation examples.</small>"
     )
 
 
-def row(line: Series, summary: Summary, at: int | None) -> dict[str, str]:
+def row(line: Series, summary: Summary, at: int | None, measured: int | None) -> dict[str, str]:
     steps = summary.steps_to_target.text("{:.0f}".format)
     steps += f" ({summary.n_reached} of {summary.seeds})"
     return {
         "configuration": line.label,
         "final loss" if at is None else f"loss at step {at}": summary.loss.text(in_nats),
-        "accuracy": summary.accuracy.text("{:.1%}".format),
+        "accuracy" if measured is None else f"accuracy at step {measured}": summary.accuracy.text(
+            "{:.1%}".format
+        ),
         "steps to target": steps if summary.n_reached else "not reached",
         "seconds": summary.seconds.text("{:.1f}".format),
         "diverged": f"{summary.diverged} of {summary.seeds}" if summary.diverged else "–",

@@ -43,7 +43,9 @@ def test_a_scenario_from_the_click_to_the_outcome(visit):
 def test_a_comparison_link_gives_the_same_comparison_to_somebody_else(visit):
     tab = visit(steps=50, **SMALL)
     go_to(tab, "Compare")
+    tab.press("to_compare_with")
     tab.page.get_by_text("All masks").click()
+    tab.page.keyboard.press("Escape")
     tab.see("mask=none", "mask=window")
     mine = compare(tab, steps=50)
     tab.page.wait_for_selector("[data-verdict]:not([data-verdict=early])")

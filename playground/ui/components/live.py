@@ -103,7 +103,7 @@ def live_slider(part: Shown, on_move: Callable[[int], None]) -> None:
         if isinstance(value, int):
             on_move(value)
 
-    _slider(key=part.key, data=part.message, on_value_change=moved)
+    _slider(key=part.key, data=part.message, height=56, on_value_change=moved)
 
 
 def number_cells(cells: Mapping[str, tuple[str, str]]) -> Html:
