@@ -194,8 +194,8 @@ def _sentence(
     side = one_side(x, y)
     if not side:
         return "mixed", (
-            f": no clear difference; it {ends} lower than {ours} in {int((y < x).sum())} of {n} "
-            f"seeds, {_range(y)} against {_range(x)}"
+            f": no clear difference; it {ends} lower in {int((y < x).sum())} of {n} seeds, "
+            f"{_range(y)} against {_range(x)} for {ours}"
         )
     worse, better = (theirs, ours) if side > 0 else (ours, theirs)
     if not finite.any():
