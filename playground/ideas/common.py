@@ -19,7 +19,7 @@ from playground.export.sources import source_of
 from playground.figures import comparison_chart
 from playground.figures.loss import NOT_BEGUN
 from playground.live.channel import scene_of_runs
-from playground.live.picture import Html, Part, Plot, Shown
+from playground.live.picture import Html, Part, Plot, Shown, captioned
 from playground.runs.spec import in_nats
 from playground.runs.view import LAST, View
 from playground.ui import compare_panels, play_buttons
@@ -153,12 +153,20 @@ class Picture:
         named = [replace(line, label=label) for line, label in zip(series, names, strict=False)]
         said = compare_panels.outcome(named, len(names) - 1, "What the runs show will stand here.")
         more = {} if self.moving is None else self.moving(views_of(names, series))
-        return {
+        parts = {
             f"{self.name}_outcome": Html(said),
             f"{self.name}_loss": _curves(self.name, named, self.setup, self.tall),
             f"{self.name}_numbers": _numbers(named, names),
             **more,
         }
+        titled = {
+            key: replace(part, title=IDEAS[self.name.split("_")[0]].title)
+            if isinstance(part, Plot)
+            else part
+            for key, part in parts.items()
+        }
+        ready = f"Compared: {', '.join(names)}. {compare_panels.configuration(self.setup.base)}."
+        return captioned(titled, *(compare_panels.in_short(named) if named else (ready,)))
 
 
 def training(

@@ -1,7 +1,7 @@
 """Parts of a page that move, as what the browser is sent: figures, and pieces of HTML."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -18,6 +18,8 @@ class Plot:
     clickable: bool = False
     height: int | None = None  # pixels; None: what the figure's layout says
     alt: str | None = None  # text alternative; None: the figure's own
+    title: str = ""  # of a saved picture; by default its name
+    caption: tuple[str, ...] = ()  # below that title: what it shows, and of which configuration
 
     @property
     def size(self) -> int:
@@ -31,6 +33,8 @@ class Plot:
             "height": self.size,
             "alt": self.alt or alt_text(self.figure),
             "name": self.name,
+            "title": self.title or self.name[:1].upper() + self.name[1:],
+            "caption": self.caption or [self.alt or alt_text(self.figure)],
             "clickable": self.clickable,
             "figure": {**self.figure, "layout": layout},
         }
@@ -63,6 +67,15 @@ class Slider:
 
 
 Part = Plot | Html | Slider
+
+
+def captioned(parts: Mapping[str, Part], *lines: str) -> dict[str, Part]:
+    """The same parts, with lines that stand over each figure once it is saved."""
+    said = tuple(filter(None, lines))
+    return {
+        key: replace(part, caption=said) if isinstance(part, Plot) else part
+        for key, part in parts.items()
+    }
 
 
 @dataclass(frozen=True)

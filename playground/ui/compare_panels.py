@@ -21,7 +21,7 @@ from playground.experiments.variants import CONTRASTS, Setup, caution, encode, r
 from playground.experiments.verdict import verdicts
 from playground.figures import Band, attention_side_by_side, comparison_chart, results_bars
 from playground.live.channel import scene_of_runs
-from playground.live.picture import Html, Part, Plot
+from playground.live.picture import Html, Part, Plot, captioned
 from playground.runs import estimate
 from playground.runs.controller import Controller
 from playground.runs.snapshot import Attention, Frame, layer_title
@@ -37,6 +37,7 @@ from playground.ui.page_head import Tall, projector
 from playground.ui.run_panels import (
     IN_WORDS,
     NEWEST,
+    configuration,
     log_switch,
     references,
     say_apart,
@@ -186,7 +187,7 @@ class Curves:
         if not series:
             return {}
         side = side_by_side(series, self.side, self.tall) if self.side else {}
-        return losses(series, self.tall, self.log) | side
+        return captioned(losses(series, self.tall, self.log) | side, *in_short(series))
 
 
 class CurvesAndVerdict(Curves):
@@ -200,6 +201,22 @@ class CurvesAndVerdict(Curves):
             "results": results(series),
         }
         return super().__call__(series) | {key: Html(said) for key, said in words.items()}
+
+
+def in_short(series: Sequence[Series]) -> tuple[str, str]:
+    """What the seeds say of each variant, and what was compared."""
+    found = verdicts(series) if series else None
+    if found is None:
+        return "", ""
+    when = f"At step {found.step}: " if found.step else ""
+    said = "; ".join(f"{one.name}{one.text}" for one in found.each)
+    base, *variants = series
+    others = ", ".join(line.label for line in variants)
+    seeds = counted(len(base.seeds), "seed")
+    return (
+        f"{when}{said}.",
+        f"{base.label}: {configuration(base.spec)}. Against it: {others}. {seeds} of each.",
+    )
 
 
 def phase(series: Seen) -> Hashable:

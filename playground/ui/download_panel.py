@@ -85,8 +85,8 @@ def downloads(controller: Controller) -> None:
             icon="code",
         )
     st.caption(
-        "Figures: point at one, and the arrows at its upper right save it as PNG, SVG or a page "
-        "of its own (HTML)."
+        "Figures: point at one, and Save at its upper right keeps it as PNG, SVG or a page of its "
+        "own (HTML), with what it shows and of which configuration."
     )
 
 

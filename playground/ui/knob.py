@@ -18,7 +18,7 @@ MOST_BUTTONS = 6  # choices that usually fit into a row of buttons; more make a 
 AROUND = 3  # characters that would fit in the place around the name on a button
 
 
-KEYS: set[str] = set()  # of every knob that there is
+KEYS: dict[str, "Knob"] = {}  # every knob that there is
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Knob:
     lowest: float | None = None  # the smallest of them, where that is below the choices
 
     def __post_init__(self) -> None:
-        KEYS.add(self.key)
+        KEYS[self.key] = self
 
     @property
     def name(self) -> str:

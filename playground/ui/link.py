@@ -189,7 +189,7 @@ def check_link(page: Page) -> None:
 
 def check_rest(page: Page) -> None:
     """Once the page has drawn its knobs: drop what its address holds besides them."""
-    known = KEYS | {*OTHERS}
+    known = {*KEYS, *OTHERS}
     found = [key for key in st.query_params if _is_of(page.url_path, key) and key not in known]
     for key in found:
         _note_unknown(key)

@@ -2,7 +2,7 @@
 
 import html
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 import streamlit as st
 
 from core.tasks import Chance, Task
+from core.train import Change
 from playground.figures import (
     Curve,
     Layer,
@@ -25,8 +26,9 @@ from playground.figures import (
 from playground.figures.attention import score_limit
 from playground.figures.loss import NOT_BEGUN
 from playground.figures.thumbnails import head_at
+from playground.history.names import title
 from playground.live.channel import Scene, is_live, state_of
-from playground.live.picture import Html, Part, Plot, Shown, Slider
+from playground.live.picture import Html, Part, Plot, Shown, Slider, captioned
 from playground.runs import estimate
 from playground.runs.controller import Controller, Ghost
 from playground.runs.diagnosis import diagnose
@@ -157,13 +159,14 @@ class Picture:
         earlier = frame is not frames[-1]
         then = view.at(frame.step) if view is not None and earlier else view
         spec = self.spec if then is None else then.spec
+        kind, text = verdict(spec, then, frame, earlier)
         tabs = {
             "Predictions": lambda: predictions(spec, frame),
             "Health": lambda: health(self.spec, view, frames, choices),
             "What changed": lambda: {"changed": changes(self.ghosts, view)},
         }
-        return {
-            "verdict": diagnosis(spec, then, frame, earlier),
+        parts = {
+            "verdict": diagnosis(kind, text, frame),
             "numbers": numbers(self.spec, then, frame, self.controller.correction, earlier),
             "loss_chart": curves(
                 self.spec, view, self.ghosts, choices, frame.step if earlier else None
@@ -178,6 +181,10 @@ class Picture:
             ),
             **tabs.get(choices.tab, dict)(),
         }
+        run = self.controller.run
+        began = self.spec if run is None or view is None else run.started
+        turned = () if then is None else then.changes
+        return captioned(parts, text, configuration(began, turned, frame.step))
 
 
 def show(controller: Controller, *drawn: View | None) -> dict[str, Shown]:
@@ -233,8 +240,23 @@ def draw(controller: Controller) -> None:
     details(controller, tabs, parts)
 
 
-def diagnosis(spec: Spec, view: View | None, frame: Frame, earlier: bool = False) -> Html:
-    """The one sentence that matters most; while the run waits, its position in the queue.
+def configuration(spec: Spec, changes: Iterable[Change] = (), step: int | None = None) -> str:
+    """What a run trains, in a line.
+
+    Args:
+        spec: at its start.
+        changes: turned on the way.
+        step: at which it is seen.
+    """
+    training = spec.training
+    when = f"{training.steps} steps" if step is None else f"step {step} of {training.steps}"
+    return f"{spec.task.title}: {title(spec, changes)}; seed {training.seed}, {when}"
+
+
+def verdict(spec: Spec, view: View | None, frame: Frame, earlier: bool = False) -> tuple[str, str]:
+    """Of which kind the one sentence is that matters most, and that sentence.
+
+    While the run waits, its position in the queue.
 
     Args:
         view: the run as it was at the frame's step.
@@ -246,6 +268,11 @@ def diagnosis(spec: Spec, view: View | None, frame: Frame, earlier: bool = False
         text = f"At step {frame.step}: {text}"
     if view is not None and (reason := waits(view)):
         kind, text = "info", f"{reason[0].upper()}{reason[1:]}."
+    return kind, text
+
+
+def diagnosis(kind: str, text: str, frame: Frame) -> Html:
+    """The verdict on the page."""
     return Html(
         f'<div data-verdict="{kind}" data-step="{frame.step}" role="status" class="verdict" '
         f'style="border-color: {COLOURS[kind]}">'

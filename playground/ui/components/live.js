@@ -212,12 +212,8 @@ function start(plot, data, layout) {
   root.textContent = "";
   const done = window.Plotly.newPlot(root, data, layout, {
     responsive: false,
-    displaylogo: false,
+    displayModeBar: false,
     scrollZoom: false,
-    modeBarButtons: [
-      ["png", "svg", "html"].map((format) => button(plot, format)),
-      ["zoom2d", "pan2d", "resetScale2d"],
-    ],
   });
   root.on("plotly_click", ({ points: [point] }) => {
     if (!plot.about.clickable || !point) return;
@@ -227,35 +223,79 @@ function start(plot, data, layout) {
   return done;
 }
 
-const ARROW_DOWN = {
-  width: 24,
-  height: 24,
-  path: "M11 3h2v9l3.6-3.6 1.4 1.4-6 6-6-6 1.4-1.4 3.6 3.6zM4 18h16v2H4z",
-};
-function button(plot, format) {
-  return {
-    name: `save-${format}`,
-    title: `Download ${format.toUpperCase()}`,
-    icon: ARROW_DOWN,
-    click: (root) => save(plot, format, root),
-  };
+// --- a saved picture ------------------------------------------------------------------------
+
+const EDGE = 12; // pixels between the caption and the edge of the picture
+
+// The title and what stands below it, in lines that fit: { text, size, bold }.
+function captionLines({ title, caption }, width, { family, size }) {
+  const pen = document.createElement("canvas").getContext("2d");
+  return [{ text: title, size: 1.3 * size, bold: true }, ...caption.map((text) => ({ text, size }))]
+    .filter(({ text }) => text)
+    .flatMap((line) => {
+      pen.font = `${line.bold ? "bold " : ""}${line.size}px ${family}`;
+      const rows = [""];
+      for (const word of line.text.split(/\s+/)) {
+        const longer = `${rows.at(-1)} ${word}`.trim();
+        if (rows.at(-1) && pen.measureText(longer).width > width - 2 * EDGE) rows.push(word);
+        else rows[rows.length - 1] = longer;
+      }
+      return rows.map((text) => ({ ...line, text }));
+    });
 }
 
-function save({ theme, about: { name, alt } }, format, { data, layout, _fullLayout }) {
-  const { width, height } = _fullLayout;
-  const figure = { data, layout: { ...layout, paper_bgcolor: theme.back } };
-  if (format === "html") return savePage(name, alt, theme.back, height, figure);
+// The figure with its caption in a margin of its own, above it.
+function captioned({ about, theme }, { data, layout, _fullLayout }) {
+  const { width, height, font, _size: { l, t } } = _fullLayout;
+  const lines = captionLines(about, width, font);
+  const tall = (line) => 1.4 * line.size;
+  const extra = lines.reduce((sum, line) => sum + tall(line), 2 * EDGE);
+  let top = t + extra - EDGE;
+  const notes = lines.map((line) => {
+    const text = line.text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+    const at = { x: 0, y: 1, xref: "paper", yref: "paper", xanchor: "left", yanchor: "top" };
+    const shift = { xshift: EDGE - l, yshift: top, font: { size: line.size } };
+    top -= tall(line);
+    return { ...at, ...shift, showarrow: false, align: "left", text: line.bold ? `<b>${text}</b>` : text };
+  });
+  const made = {
+    ...layout,
+    paper_bgcolor: theme.back,
+    height: height + extra,
+    margin: { ...layout.margin, t: layout.margin.t + extra },
+    annotations: [...(layout.annotations ?? []), ...notes],
+  };
+  // A title of the figure's own stays in the middle of the margin that it had.
+  if (layout.title?.text && !layout.title.yref) {
+    const y = 1 - (extra + layout.margin.t / 2) / made.height;
+    made.title = { ...layout.title, yref: "container", yanchor: "middle", y };
+  }
+  return { data, layout: made };
+}
+
+function save(plot, format) {
+  const { theme, about, root } = plot;
+  if (format === "html") return savePage(about, theme, root);
+  const figure = captioned(plot, root);
+  const { width, height } = figure.layout;
   const scale = format === "png" ? 3 : 1;
-  return window.Plotly.downloadImage(figure, { format, width, height, scale, filename: name });
+  return window.Plotly.downloadImage(figure, { format, width, height, scale, filename: about.name });
 }
 
 // A page that needs nothing else: plotly.js and the figure are in it.
-async function savePage(name, alt, back, height, figure) {
+async function savePage({ name, alt, title, caption }, { back, template }, root) {
+  const { data, layout, _fullLayout: { height } } = root;
+  const page_layout = { ...layout, width: undefined, autosize: true, paper_bgcolor: back };
+  const figure = { data, layout: page_layout };
+  const { color, family } = template.layout.font;
+  const words = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
   const safe = (text) => text.replaceAll("<", "\\u003c");
   const plotly = await (await fetch(scriptUrl())).text();
   const script = plotly.replaceAll("</script", "<\\/script");
-  const page = `<!doctype html><html lang="en"><meta charset="utf-8"><title>${name}</title>
-<body style="margin:0;background:${back}">
+  const page = `<!doctype html><html lang="en"><meta charset="utf-8"><title>${words(title)}</title>
+<body style="margin:1rem;background:${back};color:${color};font-family:${words(family)}">
+<h1 style="font-size:1.3rem">${words(title)}</h1>
+${caption.map((line) => `<p>${words(line)}</p>`).join("\n")}
 <div id="plot" role="img" style="height:${height}px"></div>
 <script>${script}</script>
 <script>document.getElementById("plot").ariaLabel = ${safe(JSON.stringify(alt))};
@@ -289,6 +329,11 @@ export function mountPlot({ data, parentElement, setTriggerValue }) {
     });
     plots.set(root, plot);
     plot.sizes.observe(root);
+    for (const button of root.parentElement.querySelectorAll(".save-plot button"))
+      button.onclick = () => {
+        button.parentElement.open = false;
+        if (plot.about) save(plot, button.textContent.toLowerCase());
+      };
   }
   plot.click = (point) => setTriggerValue("click", point);
   put(plot, decoder.decode(data));

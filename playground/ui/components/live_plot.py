@@ -12,17 +12,36 @@ from typing import Any, NamedTuple
 
 import streamlit as st
 
+from playground.figures.style import alt_text
 from playground.live.picture import Plot, Shown, shown
 from playground.ui.components.live import component
+from playground.ui.knob import KEYS
+from playground.ui.page_list import IDEAS
 
 _component = component(
     "live_plot",
     "mountPlot",
-    '<div class="live-plot" role="img"></div>',
     """
+<div class="live-figure">
+  <div class="live-plot" role="img"></div>
+  <details class="save-plot">
+    <summary>Save</summary>
+    <button type="button">PNG</button><button type="button">SVG</button
+    ><button type="button">HTML</button>
+  </details>
+</div>""",
+    """
+.live-figure { position: relative; }
 .live-plot { width: 100%; overflow: hidden; }
-.live-plot .modebar-container { opacity: 0; transition: opacity 0.2s; }
-.live-plot:hover .modebar-container, .live-plot:focus-within .modebar-container { opacity: 1; }
+.save-plot { position: absolute; top: 0; right: 0; z-index: 1; font-size: 0.8rem; opacity: 0; }
+.live-figure:hover .save-plot, .save-plot:focus-within, .save-plot[open] { opacity: 1; }
+@media (hover: none) { .save-plot { opacity: 1; } }
+.save-plot > * {
+  display: block; font: inherit; width: 100%; padding: 0 0.4rem; line-height: 1.35rem;
+  list-style: none; text-align: center; cursor: pointer; color: var(--st-text-color);
+  background: var(--st-background-color); border: 1px solid var(--st-border-color);
+}
+.save-plot > :is(:hover, :focus-visible) { color: var(--st-link-color); }
 """,
 )
 
@@ -65,7 +84,24 @@ def live_plot(
     if not isinstance(figure, dict):
         figure = json.loads(figure.to_json())
     clickable = clickable or on_click is not None
-    return show_plot(shown(key, Plot(figure, name or key, clickable, height, alt)), on_click)
+    said = alt or alt_text(figure)
+    title, caption = about_idea(key, said)
+    plot = Plot(figure, name or key, clickable, height, alt, title, caption)
+    return show_plot(shown(key, plot), on_click)
+
+
+def about_idea(key: str, alt: str) -> tuple[str, tuple[str, ...]]:
+    """Title and caption of a picture on the page of an idea, which its key begins with."""
+    page = key.split("_")[0]
+    if page not in IDEAS:
+        return "", ()
+    knobs = [knob for name, knob in KEYS.items() if name.startswith(f"{page}_")]
+    chosen = [f"{k.title} {k.show(st.session_state[k.key])}" for k in knobs if _is_there(k.key)]
+    return IDEAS[page].title, (alt, "; ".join(chosen))
+
+
+def _is_there(key: str) -> bool:
+    return st.session_state.get(key) is not None
 
 
 def show_plot(part: Shown, on_click: Callable[[Click], None] | None = None) -> Click | None:
