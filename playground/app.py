@@ -6,42 +6,37 @@ internet. What is set here is set once for the process.
 
 import ctypes
 import functools
-import gc
 import gzip
 import os
 import sys
-import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from importlib import import_module
-from importlib.resources import files
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import anyio
 import streamlit as st
+from starlette.datastructures import MutableHeaders
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocket
 from streamlit import config
 from streamlit.url_util import get_hostname
 from streamlit.web.server.server_util import allow_all_cross_origin_requests, allowlisted_origins
 from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
 
-from playground.live.stream import Stream
-from playground.ui.components.live import LIVE_PATH, PLOTLY_PATH, live_js
+from playground import ready
+from playground.ui.scripts import LIVE_PATH, PLOTLY_PATH, SCRIPTS
+
+if TYPE_CHECKING:
+    from playground.live.stream import Stream
 
 IMMUTABLE = {"Cache-Control": "public, max-age=31536000, immutable", "Vary": "Accept-Encoding"}
 # mallopt's parameters, from <malloc.h>.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-
-
-@functools.cache
-def plotly_js() -> bytes:
-    """plotly.js of the installed package."""
-    return (files("plotly") / "package_data" / "plotly.min.js").read_bytes()
-
-
-SCRIPTS = {PLOTLY_PATH: plotly_js, LIVE_PATH: live_js}
 
 
 @functools.cache
@@ -84,10 +79,46 @@ def may_watch(origin: str | None, host: str | None) -> bool:
     return get_hostname(origin) in known
 
 
+@functools.cache
+def stream() -> "Stream":
+    """What moves, for all tabs."""
+    from playground.live.stream import Stream
+
+    return Stream(may_watch)
+
+
+async def serve_stream(socket: WebSocket) -> None:
+    """A tab of an earlier server may ask before there is anything to tell."""
+    await anyio.to_thread.run_sync(ready.wait)
+    await stream().serve(socket)
+
+
 def stream_routes(base_path: str) -> list[WebSocketRoute]:
     """Where the browser listens to what moves."""
-    serve = Stream(may_watch).serve
-    return [WebSocketRoute(f"{base}/live/{{token}}", serve) for base in bases(base_path)]
+    return [WebSocketRoute(f"{base}/live/{{token}}", serve_stream) for base in bases(base_path)]
+
+
+class Preload:
+    """Names our scripts in the head of every page, so that they come beside Streamlit's own.
+
+    Without it the browser would hear of plotly.js with the first figure. The addresses are
+    relative, as Streamlit's own are.
+    """
+
+    LINKS = f"<./{PLOTLY_PATH}>; rel=preload; as=script, <./{LIVE_PATH}>; rel=modulepreload"
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def named(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                if headers.get("content-type", "").startswith("text/html"):
+                    headers.append("Link", self.LINKS)
+            await send(message)
+
+        await self.app(scope, receive, named)
 
 
 def keep_large_blocks() -> None:
@@ -116,55 +147,37 @@ def allow_many_files() -> None:
             return
 
 
-def warm_up() -> None:
-    """One step of a tiny model: PyTorch loads now what else the first Play would wait for."""
-    from core.config import ModelConfig
-    from core.tasks import TASKS
-    from core.train import Trainer
-
-    task = TASKS["copy"]()
-    Trainer(ModelConfig.for_task(task, d_model=8, n_heads=1, n_layers=1), task).step()
-
-
-def make_ready() -> None:
-    """Load what the first page and the first Play would wait for, while the browser starts."""
-    for module in ("ui.controls", "ui.run_panels", "runs.controller"):
-        import_module(f"playground.{module}")
-    warm_up()
-    # What is imported by now lives as long as the server: no collection looks at it again.
-    gc.collect()
-    gc.freeze()
+def anything_set() -> bool:
+    """Whether the environment holds a setting, which may be one that cannot be."""
+    given = {name for name, value in os.environ.items() if name.startswith("PLAYGROUND_") and value}
+    return bool(given - {"PLAYGROUND_DATA"})
 
 
 @asynccontextmanager
 async def lifespan(_: st.App) -> AsyncIterator[None]:
     allow_many_files()
     keep_large_blocks()
-    import torch
-
-    try:
-        from playground.history.recorder import RECORDER, chosen_mode
-        from playground.runs.limits import setting
-        from playground.runs.pool import RUNS
-
-        RUNS.check_settings()
-        chosen_mode()
-        # Fixed for the process: one thread and two differ in the last digits.
-        torch.set_num_threads(setting("THREADS", 1))
-    except ValueError as error:  # a setting in the environment
-        print(error, file=sys.stderr)
-        os._exit(2)
-    # A page's short run gets its turn sooner beside the threads that train.
+    # A page's short run gets its turn sooner beside the threads that train, and so does an answer
+    # beside the one that imports.
     sys.setswitchinterval(0.0005)
-    readying = threading.Thread(target=make_ready, name="make ready")
-    readying.start()
+    readying = ready.begin()
+    if anything_set():
+        await anyio.to_thread.run_sync(ready.wait)
     try:
         yield
     finally:
         readying.join()
+        from playground.history.recorder import RECORDER
+        from playground.runs.pool import RUNS
+
         RUNS.close()
         RECORDER.flush(timeout=15)
 
 
 BASE = st.get_option("server.baseUrlPath")
-app = st.App("main.py", routes=[*script_routes(BASE), *stream_routes(BASE)], lifespan=lifespan)
+app = st.App(
+    "main.py",
+    routes=[*script_routes(BASE), *stream_routes(BASE)],
+    middleware=[Middleware(Preload)],
+    lifespan=lifespan,
+)

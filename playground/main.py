@@ -4,6 +4,10 @@ from pathlib import Path
 
 import streamlit as st
 
+from playground import ready
+
+ready.wait()  # what is imported below takes seconds at first
+
 from playground.ui import controls, link, notes, page_head, run_panels
 from playground.ui.components import live_stream
 from playground.ui.components.cookie import remember_visitor

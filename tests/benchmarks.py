@@ -23,6 +23,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from shutil import which
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -629,7 +630,7 @@ def benchmark_class(repeats: int, count: int = 30) -> Iterator[Row]:
 
 
 @contextmanager
-def served() -> Iterator[str]:
+def served(**environment: str) -> Iterator[str]:
     """The app on a free port: its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -647,7 +648,11 @@ def served() -> Iterator[str]:
         str(port),
     ]
     server = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command,
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | environment,
     )
     try:
         wait_until(lambda: answers(f"{address}/_stcore/health"))
@@ -750,10 +755,12 @@ def benchmark_cold(repeats: int) -> Iterator[Row]:
         "first curve": ".st-key-loss_chart .scatterlayer .trace path",
     }
     times: dict[str, list[float]] = {stage: [] for stage in stages}
-    with sync_playwright() as playwright:
+    with sync_playwright() as playwright, TemporaryDirectory() as folder:
+        # With nothing set, as the README starts it: a setting would be checked first.
+        untouched = {"PLAYGROUND_HISTORY": "", "PLAYGROUND_DATA": folder}
         for _ in range(repeats):
             start = time.perf_counter()
-            with served() as address:
+            with served(**untouched) as address:
                 chromium = playwright.chromium.launch(executable_path=which("chromium"))
                 page = chromium.new_page(viewport={"width": 1440, "height": 1000})
                 for stage, selector in stages.items():

@@ -13,7 +13,8 @@ import playground
 from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
 from core.train import Trainer
-from playground.app import keep_large_blocks, warm_up
+from playground.app import keep_large_blocks
+from playground.ready import warm_up
 
 ROOT = Path(playground.__file__).parent.parent
 
@@ -47,6 +48,33 @@ def test_the_limit_on_open_files_is_raised_as_far_as_it_goes():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) >= (10_240 if hard == resource.RLIM_INFINITY else min(hard, 65_536))
+
+
+def test_the_server_answers_before_pytorch_is_there_and_the_first_page_waits_for_it():
+    code = """
+import asyncio, sys
+from playground import ready
+from playground.app import app, lifespan
+
+def heavy():
+    return {"torch", "pandas"} & set(sys.modules)
+
+async def start():
+    assert not heavy(), heavy()
+    async with lifespan(app):
+        await asyncio.to_thread(ready.wait)
+        missing = {*ready.MODULES, "torch"} - set(sys.modules)
+        assert not missing, missing
+        assert "pandas" not in sys.modules, "no page needs it"
+        import torch
+        assert torch.get_num_threads() == 1
+asyncio.run(start())
+"""
+    # A setting would be checked first.
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PLAYGROUND_")}
+    del env["OMP_NUM_THREADS"]
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(

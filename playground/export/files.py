@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-import pandas as pd
-
 from core.knobs import cut, quoted
 from core.tasks.sources import decode_upload
 from core.train import Change
@@ -29,6 +27,8 @@ def metrics_csv(view: View) -> str:
     A row for step 0 holds the evaluation before any training, if there was one. Numbers have as
     many digits as it takes to read the same float32 back.
     """
+    import pandas as pd  # which takes a second; no page needs it before a download
+
     layers = {f"grad_norm.{layer}": norms for layer, norms in view.layer_norms.items()}
     training = pd.DataFrame(
         {"loss": view.loss, "lr": view.lr, "grad_norm": view.grad_norm, **layers},

@@ -10,17 +10,21 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import orjson
 import plotly.graph_objects as go
 import pytest
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.responses import Response
+from starlette.routing import Route
 from streamlit.testing.v1 import AppTest
 
 import playground
-from playground.app import app, script_routes
+from playground.app import Preload, app, script_routes
 from playground.figures.style import RUN_COLOURS
-from playground.ui.components.live import LIVE_PATH, PLOTLY_PATH, live_js
+from playground.ui.scripts import LIVE_PATH, PLOTLY_PATH, live_js
 
 ROOT = Path(playground.__file__).parent.parent
 
@@ -135,7 +139,7 @@ def test_nothing_asks_the_internet():
 # --- the route ----------------------------------------------------------------------------------
 
 
-def ask(routes: list, path: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
+def ask(routes: list, path: str, *layers: Any, **headers: str) -> tuple[int, dict[str, str], bytes]:
     """Status, headers and body that an ASGI server would send for a GET of `path`."""
     sent = []
     scope = {
@@ -153,7 +157,7 @@ def ask(routes: list, path: str, **headers: str) -> tuple[int, dict[str, str], b
     async def send(message):
         sent.append(message)
 
-    asyncio.run(Starlette(routes=routes)(scope, receive, send))
+    asyncio.run(Starlette(routes=routes, middleware=map(Middleware, layers))(scope, receive, send))
     answer = {k.decode(): v.decode() for k, v in sent[0]["headers"]}
     return sent[0]["status"], answer, b"".join(message.get("body", b"") for message in sent[1:])
 
@@ -179,6 +183,15 @@ def test_plotly_js_lies_beside_streamlits_own_files(base):
     prefix = "/" + base.strip("/") if base else ""
     assert ask(script_routes(base), f"{prefix}/{PLOTLY_PATH}")[0] == 200
     assert ask(script_routes(base), f"{prefix}/assets/other.js")[0] == 404
+
+
+@pytest.mark.parametrize("kind, named", [("text/html", True), ("text/javascript", False)])
+def test_a_page_names_our_scripts_in_its_head_and_nothing_else_does(kind, named):
+    page = Route("/", lambda request: Response("", media_type=kind))
+    _, headers, _ = ask([page], "/", Preload)
+    linked = dict(re.findall(r"<\./([^>]+)>; rel=(\w+)", headers.get("link", "")))
+    assert linked == ({PLOTLY_PATH: "preload", LIVE_PATH: "modulepreload"} if named else {})
+    assert [Preload] == [middleware.cls for middleware in app._user_middleware]
 
 
 def test_app_serves_the_route():

@@ -4,40 +4,15 @@ The script is served by `playground/app.py`, so that it travels once and not wit
 Streamlit draws each part once; from then on the stream of the tab (`playground/live/`) changes it.
 """
 
-import hashlib
-import importlib.metadata
-import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from html import escape
-from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
-from playground.figures.style import GRID, HIDDEN, MUTED, RUN_COLOURS, TEMPLATE, TEXT
 from playground.live.channel import Channel
 from playground.live.picture import Html, Shown
-
-PLOTLY_FILE = f"plotly-{importlib.metadata.version('plotly')}.min.js"
-PLOTLY_PATH = f"assets/{PLOTLY_FILE}"
-
-_CONSTANTS = {
-    "SCRIPT": PLOTLY_PATH,
-    "PALETTE": RUN_COLOURS,
-    "NEUTRALS": {"text": TEXT, "muted": MUTED, "grid": GRID, "hidden": HIDDEN},
-    "TEMPLATE": TEMPLATE,
-}
-
-
-@cache
-def live_js() -> bytes:
-    """The script of all components that move."""
-    source = Path(__file__).with_name("live.js").read_text(encoding="utf-8")
-    return source.replace('"CONSTANTS"', json.dumps(_CONSTANTS)).encode()
-
-
-LIVE_PATH = f"assets/live-{hashlib.sha256(live_js()).hexdigest()[:12]}.js"
+from playground.ui.scripts import LIVE_PATH
 
 # `MOUNT` is a function of live.js. Streamlit's own scripts tell where the app is mounted.
 _STUB = """
