@@ -184,6 +184,12 @@ def _progress(now: Standing) -> Diagnosis:
             f"{chance.uniform:.2f}. The model is sure of wrong answers; {right} are right."
             f"{now.before}",
         )
+    if now.loss > (1 + AT_CHANCE) * chance.blind:
+        return Diagnosis(
+            "info" if early else "warn",
+            f"Worse than guessing: the {now.name} is {now.loss:.2f}, and the best guess without "
+            f"reading the input costs {chance.blind:.2f}; {right} are right.{now.before}",
+        )
     if now.loss > (1 - AT_CHANCE) * chance.blind:
         return Diagnosis(
             "info" if early else "warn",

@@ -77,6 +77,15 @@ def test_far_above_chance_is_worse_than_guessing_and_not_near_it():
     assert "40.00" in found.text and "10% of the validation answers are right" in found.text
 
 
+def test_between_the_two_guesses_is_worse_than_the_better_one_and_not_near_it():
+    chance = Chance(uniform=2.639, blind=1.522)
+    found = verdict(view_of([2.0] * 150), frame_of(loss=2.01, at=150), chance=chance)
+    assert found.kind == "warn" and found.text.startswith("Worse than guessing")
+    assert "2.01" in found.text and "1.52" in found.text and "sure" not in found.text
+    near = verdict(view_of([1.55] * 150), frame_of(loss=1.55, at=150), chance=chance)
+    assert near.text.startswith("Near chance")
+
+
 def test_learning_names_both_losses():
     found = verdict(view_of([2.3] * 50 + [1.2] * 50))
     assert found.kind == "info" and found.text.startswith("Learning: loss 1.20, validation loss 1")
