@@ -229,6 +229,9 @@ def margin(left: float, right: float, top: float, bottom: float) -> dict[str, in
 LEGEND_ROWS = 2  # kept free where the lines come and go
 
 
+EDGE = 8  # pixels around the rows of a legend
+
+
 def legend_below(
     names: Iterable[str | Sequence[str]], width: int, size: Sizes, *, rows: int | None = None
 ) -> dict[str, Any]:
@@ -251,7 +254,7 @@ def legend_below(
     if rows is None:
         rows = _legend_rows(groups, width - 6 * font - 16, font)
     return {
-        "margin": margin(5 * font, 24 if size.projector else 16, 12, below + row * rows),
+        "margin": margin(5 * font, 24 if size.projector else 16, 12, below + row * rows + EDGE),
         # One line needs no legend.
         "showlegend": sum(map(len, groups)) > 1,
         "legend": {

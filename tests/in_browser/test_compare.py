@@ -1,5 +1,7 @@
 """Scenarios from the click to the verdict, and a comparison that travels in its link."""
 
+from collections.abc import Callable
+
 import pytest
 
 from browser import SMALL, Tab
@@ -12,11 +14,40 @@ def go_to(tab: Tab, page: str) -> None:
     tab.rest()
 
 
+def places(tab: Tab, *keys: str) -> list[list[int]] | None:
+    """Where these stand on the page, and how large they are; None until all are there."""
+    return tab.page.evaluate(
+        """keys => {
+          const scrolled = document.querySelector("[data-testid=stMain]").scrollTop
+          const found = keys.map((key) => document.querySelector(`.st-key-${key} .live-plot`))
+          if (found.some((plot) => !plot?.dataset.newplots)) return null
+          return found.map((plot) => plot.getBoundingClientRect()).map(
+            (at) => [at.left, at.top + scrolled, at.width, at.height].map(Math.round))
+        }""",
+        list(keys),
+    )
+
+
+def stays(tab: Tab, keys: tuple[str, ...], over: Callable[[], bool]) -> None:
+    """Watch pictures from the moment they are drawn: they neither move nor change their size."""
+    first = tab.until(lambda: places(tab, *keys), "the pictures do not appear")
+
+    def ended() -> bool:
+        end = over()  # before looking: the last look is after the end
+        assert places(tab, *keys) == first
+        return end
+
+    tab.until(ended, "it does not end")
+
+
+CURVES = ("comparison", "finals")
+
+
 def compare(tab: Tab, steps: int) -> list[list[float]]:
     """Play all, wait for the end; the mean line of each variant, whole."""
     tab.press("play")
     tab.key("pause").wait_for()
-    tab.key("play").wait_for(timeout=180_000)
+    stays(tab, CURVES, lambda: tab.key("play").count() > 0)
     tab.rest()
     lines = f"plot.data.filter(t => t.y?.length === {steps}).map(t => [...t.y])"
     return tab.until(lambda: len(found := tab.plot("comparison", lines)) >= 3 and found)
@@ -35,9 +66,10 @@ def test_a_scenario_from_the_click_to_the_outcome(visit):
     tab.page.get_by_role("radiogroup").locator("label").first.click()
     tab.until(play.is_enabled, "a prediction lets it play")
     play.click()
-    tab.key("outcome").wait_for(timeout=240_000)
+    tab.key("pause").wait_for()
+    stays(tab, CURVES, lambda: tab.key("outcome").count() > 0)
     tab.see("You predicted:", "Measured:", "Why.")
-    assert tab.link()["scenario"] == "drowned"
+    assert tab.link()["scenario"] == "Drowned by its own positions"
 
 
 def test_a_comparison_link_gives_the_same_comparison_to_somebody_else(visit):
