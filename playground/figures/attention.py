@@ -86,6 +86,7 @@ def attention_maps(
     for axis, title in (("x", "key"), ("y", "query")):
         small = {"text": title, "standoff": 2, "font": {"size": size.small}}
         layout[f"{axis}axis{corner}"]["title"] = small
+    panels.stack(figure)
     return figure
 
 
@@ -128,7 +129,7 @@ def attention_map(
         coloraxis=colours_of(stage, limit or score_limit([values]), size),
     )
     layout = figure["layout"]
-    layout["coloraxis"]["colorbar"] |= {"lenmode": "fraction", "len": 0.94}
+    layout["coloraxis"]["colorbar"]["len"] = round(min(style.BAR_LENGTH, 0.9 * across))
     trace = _map(values[0], title or "attention", first)
     digits = int(min(size.font, pitch * NUMBER_WIDTH))
     if digits >= least:

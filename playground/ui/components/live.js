@@ -146,7 +146,8 @@ function stack(layout) {
   // What the panel at the left end says for its row, it said for all of them.
   for (const panel of panels) {
     const { y } = inRow(panel).reduce((a, b) => (a.left < b.left ? a : b));
-    for (const what of ["title", "showticklabels"]) panel.y[what] ??= y[what];
+    panel.y.title ??= y.title;
+    if (y.showticklabels !== false) panel.y.showticklabels = true;
   }
   const gap = 34 / across;
   const wide = (1 - gap * (columns - 1)) / columns;
