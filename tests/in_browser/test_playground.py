@@ -350,8 +350,8 @@ def test_both_colour_schemes_and_the_projector_are_drawn(visit, scheme):
 
     large = tab.plot("loss_chart", "[plot._fullLayout.font.size, plot.clientHeight]")
     tab.toggle("projector")
-    tab.until(lambda: tab.plot("loss_chart", "plot.clientHeight") < large[1])
-    assert tab.plot("loss_chart", "plot._fullLayout.font.size") < large[0]
+    now = "[plot._fullLayout.font.size, plot.clientHeight]"
+    tab.until(lambda: all(a < b for a, b in zip(tab.plot("loss_chart", now), large, strict=True)))
     assert "projector" not in tab.link()
 
 
