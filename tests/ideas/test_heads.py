@@ -153,14 +153,18 @@ def test_a_head_with_a_part_of_its_weight_on_a_job_has_a_part_of_the_name(share,
 def test_four_maps_that_show_the_anti_diagonal_are_all_named_for_it():
     task = TASKS["reverse"](length=6)
     model = ModelConfig.for_task(task, d_model=32)
-    trainer = Trainer(model, task, TrainConfig(steps=200, lr=3e-3))
+    trainer = Trainer(model, task, TrainConfig(steps=200, lr=3e-3, seed=2))
     for _ in trainer:
         pass
     frame = take_frame(trainer, task.probe("decoder"), level=Level.PROBE)
+    # The six answers are asked for at the last six positions, the last symbol first.
+    weights = [*frame.attention.values()][-1].stages["weights"]
+    shown = np.mean([weights[:, 6 + i, 5 - i] for i in range(6)], axis=0)
+    assert (shown > 0.5).all(), "not what this test is about: another training shows it"
     last = measure.jobs_of(frame)[-1]
     best = [last.best(head) for head in range(4)]
     assert {job.name for job in best} == {"the symbol to answer"}
-    assert all(job.grade for job in best)
+    assert {job.grade for job in best} == {"mostly"}
 
 
 def test_the_scores_are_means_over_the_queries_that_have_such_a_key():
