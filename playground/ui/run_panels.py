@@ -276,7 +276,7 @@ def diagnosis(kind: str, text: str, frame: Frame) -> Html:
     return Html(
         f'<div data-verdict="{kind}" data-step="{frame.step}" role="status" class="verdict" '
         f'style="border-color: {COLOURS[kind]}">'
-        f'<b style="color: {COLOURS[kind]}">{SIGNS[kind]}</b> {explain(text)}</div>'
+        f"<b>{SIGNS[kind]}</b> {explain(text)}</div>"
     )
 
 
