@@ -200,7 +200,9 @@ function makeRoomForLegend(plot, data, layout) {
   const [{ root }, { showlegend, legend }, key] = [plot, layout, legendOf(plot, data)];
   plot.legends ??= {};
   if (plot.gone || !plot.free || !showlegend || !legend?.yref || legend.maxheight || key in plot.legends) return;
-  const needed = root.querySelector(".legend .bg").getBBox().height + layout.meta.below;
+  const drawn = root.querySelector(".legend .bg");
+  if (!drawn) return; // no line has a name yet
+  const needed = drawn.getBBox().height + layout.meta.below;
   const missing = (plot.legends[key] = Math.max(0, Math.ceil(needed - layout.margin.b)));
   if (!missing) return;
   grow(layout, missing);
