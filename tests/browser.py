@@ -245,6 +245,16 @@ class Tab:
         field.fill(text)
         field.press("Enter")
 
+    def save(self, key: str, form: str, to: Path) -> Path:
+        """Save a figure as PNG, SVG or HTML; where it is then."""
+        figure = self.key(key)
+        figure.hover()
+        with self.page.expect_download() as download:
+            figure.locator(".save-plot summary").click()
+            figure.get_by_role("button", name=form, exact=True).click()
+        download.value.save_as(to)
+        return to
+
     def unfold(self, key: str) -> None:
         """Open an expander."""
         self.key(key).locator("summary").click()

@@ -36,7 +36,7 @@ class Plot:
             "title": self.title or self.name[:1].upper() + self.name[1:],
             "caption": self.caption or [self.alt or alt_text(self.figure)],
             "clickable": self.clickable,
-            "figure": {**self.figure, "layout": layout},
+            "figure": {**self.figure, "layout": layout},  # last: live.js draws it if that is new
         }
 
 

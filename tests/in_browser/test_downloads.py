@@ -105,25 +105,16 @@ def test_a_bad_file_is_named_and_the_run_goes_on(visit, tmp_path):
     tab.until(lambda: tab.steps() > steps)
 
 
-def save_figure(tab, key, form):
-    tab.key(key).hover()
-    tab.key(key).locator(".save-plot summary").click()
-    tab.key(key).get_by_role("button", name=form, exact=True).click()
-
-
 def test_a_figure_is_saved_as_a_page_of_its_own(visit, chromium, tmp_path):
     tab = visit(steps=50, **SMALL)
     play(tab, 50)
     curve = drawn(tab, 50)
-    tab.key("loss_chart").hover()
-    with tab.page.expect_download() as download:
-        save_figure(tab, "loss_chart", "HTML")
-    download.value.save_as(tmp_path / "loss.html")
+    saved = tab.save("loss_chart", "HTML", tmp_path / "loss.html")
 
     page = chromium.new_page(offline=True)
     requests = []
     page.on("request", lambda request: requests.append(request.url))
-    page.goto((tmp_path / "loss.html").as_uri())
+    page.goto(saved.as_uri())
     page.wait_for_selector("#plot .main-svg")
     line = "document.getElementById('plot').data.find(t => t.name === 'each step').y"
     assert page.evaluate(line) == curve

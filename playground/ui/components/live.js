@@ -86,23 +86,34 @@ function drawQueue() {
   if ([...queue].every((plot) => plot.root._dragging)) sayDrawn();
 }
 
+// What is said of a figure, as its caption, and the figure itself, as JSON: with most knobs the one
+// changes without the other. A quotation mark within a text has a backslash, so this is the key.
+function halves(text) {
+  const [before, after] = text.split(/,"figure":(.*)/s);
+  return [JSON.parse(before + "}"), after.slice(0, -1)];
+}
+
 function draw(plot) {
   const { root } = plot;
   // Out of sight: the ResizeObserver asks again.
   if (plot.gone || !root.clientWidth || !window.Plotly) return;
   const theme = readTheme(root);
-  if (plot.drawn === plot.text && plot.theme === theme && plot.size === sizeOf(root)) return;
+  const same = plot.theme === theme && plot.size === sizeOf(root);
+  if (plot.drawn === plot.text && same) return;
   const first = plot.drawn === undefined;
-  Object.assign(plot, { theme, drawn: plot.text });
-  const { figure: { data, layout }, ...about } = JSON.parse(recolour(plot.text, theme.colours));
+  const [about, picture] = halves(plot.text);
+  plot.drawn = plot.text;
+  plot.about = about;
+  root.setAttribute("aria-label", about.alt);
+  if (plot.picture === picture && same) return;
+  Object.assign(plot, { theme, picture });
+  const { data, layout } = JSON.parse(recolour(picture, theme.colours));
   // A hidden cell is null in JSON; undefined makes its hover say so instead of 0.
   for (const { z } of data)
     z?.forEach((row) => row.forEach((v, i) => v === null && (row[i] = undefined)));
   // A finger on a figure moves the page.
   const dragmode = matchMedia("(pointer: coarse)").matches ? false : "zoom";
   Object.assign(layout, { template: theme.template, width: root.clientWidth, dragmode });
-  plot.about = about;
-  root.setAttribute("aria-label", about.alt);
   root.style.height = `${about.height}px`;
   layout.height = root.clientHeight;
   plot.free = layout.height === about.height; // else a style of the page wants another one
@@ -444,6 +455,7 @@ export function mountStream({ data: { token }, setTriggerValue, setStateValue })
   };
   phone.onchange();
   connect();
+  loadPlotly().catch(() => {}); // before there is a figure, which would say what is wrong
   return () => {};
 }
 
