@@ -97,12 +97,14 @@ async ([picture, texts]) => {
 
 def failing(tab: Tab) -> dict[str, str]:
     """The texts on a page that are too faint: how faint, and where."""
-    texts = tab.page.evaluate(TEXTS)
-    assert len(texts) > 20, "it is empty"
-    style = tab.page.add_style_tag(content=NO_TEXT)
-    picture = base64.b64encode(tab.page.screenshot(animations="disabled")).decode()
-    style.evaluate("style => style.remove()")
-    return tab.page.evaluate(JUDGE, [picture, texts])
+    while True:
+        texts = tab.page.evaluate(TEXTS)
+        assert len(texts) > 20, "it is empty"
+        style = tab.page.add_style_tag(content=NO_TEXT)
+        picture = base64.b64encode(tab.page.screenshot(animations="disabled")).decode()
+        style.evaluate("style => style.remove()")
+        if tab.page.evaluate(TEXTS) == texts:  # nothing has moved while the picture was taken
+            return tab.page.evaluate(JUDGE, [picture, texts])
 
 
 def tall_enough(tab: Tab) -> None:
