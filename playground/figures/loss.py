@@ -231,6 +231,7 @@ def _curve_traces(curve: Curve, alone: bool, show_lr: bool, size: Sizes) -> list
                 size.thin,
                 mode="markers",
                 marker={"size": size.marker, "symbol": "diamond"},
+                cliponaxis=False,
                 showlegend=not curve.ghost,
             )
         )

@@ -227,6 +227,7 @@ def margin(left: float, right: float, top: float, bottom: float) -> dict[str, in
 
 
 LEGEND_ROWS = 2  # kept free where the lines come and go
+SCROLLED = 12  # pixels around the rows of a legend that can be scrolled
 
 
 EDGE = 8  # pixels around the rows of a legend
@@ -250,11 +251,16 @@ def legend_below(
     groups = [[name] if isinstance(name, str) else name for name in names]
     font = size.small + (0 if size.projector else 1)
     row, below = 1.85 * font, axis_room(size)
-    fixed = {} if rows is None else {"maxheight": round(rows * row)}
+    fixed = {} if rows is None else {"maxheight": round(rows * row) + SCROLLED}
     if rows is None:
         rows = _legend_rows(groups, width - 6 * font - 16, font)
     return {
-        "margin": margin(5 * font, 24 if size.projector else 16, 12, below + row * rows + EDGE),
+        "margin": margin(
+            5 * font,
+            24 if size.projector else 16,
+            12,
+            below + row * rows + (SCROLLED if fixed else 0) + EDGE,
+        ),
         # One line needs no legend.
         "showlegend": sum(map(len, groups)) > 1,
         "legend": {

@@ -239,15 +239,16 @@ function start(plot, data, layout) {
 
 // --- a saved picture ------------------------------------------------------------------------
 
+const PLAIN = "sans-serif"; // a picture that leaves the app has no font of the page's
 const EDGE = 12; // pixels between the caption and the edge of the picture
 
 // The title and what stands below it, in lines that fit: { text, size, bold }.
-function captionLines({ title, caption }, width, { family, size }) {
+function captionLines({ title, caption }, width, size) {
   const pen = document.createElement("canvas").getContext("2d");
   return [{ text: title, size: 1.3 * size, bold: true }, ...caption.map((text) => ({ text, size }))]
     .filter(({ text }) => text)
     .flatMap((line) => {
-      pen.font = `${line.bold ? "bold " : ""}${line.size}px ${family}`;
+      pen.font = `${line.bold ? "bold " : ""}${line.size}px ${PLAIN}`;
       const rows = [""];
       for (const word of line.text.split(/\s+/)) {
         const longer = `${rows.at(-1)} ${word}`.trim();
@@ -261,7 +262,7 @@ function captionLines({ title, caption }, width, { family, size }) {
 // The figure with its caption in a margin of its own, above it.
 function captioned({ about, theme }, { data, layout, _fullLayout }) {
   const { width, height, font, _size: { l, t } } = _fullLayout;
-  const lines = captionLines(about, width, font);
+  const lines = captionLines(about, width, font.size);
   const tall = (line) => 1.4 * line.size;
   const extra = lines.reduce((sum, line) => sum + tall(line), 2 * EDGE);
   let top = t + extra - EDGE;
@@ -274,6 +275,7 @@ function captioned({ about, theme }, { data, layout, _fullLayout }) {
   });
   const made = {
     ...layout,
+    font: { ...layout.font, family: PLAIN },
     paper_bgcolor: theme.back,
     height: height + extra,
     margin: { ...layout.margin, t: layout.margin.t + extra },
