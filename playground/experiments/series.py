@@ -166,14 +166,23 @@ def accuracy_at(view: View, step: int | None) -> float | None:
 def common_step(series: Iterable[Series]) -> int | None:
     """The step at which all runs can be read side by side; None: at their ends, all are over.
 
-    A run that waited in the queue joins once it has steps enough for a mean.
+    A run that waits for its first step is not waited for.
     """
     views = [view for line in series for view in line.views if view.status is not Status.FAILED]
     if all(view.status.conclusive for view in views):
         return None
     lengths = [len(view.loss) for view in views if not view.diverged]
-    enough = LAST if max(lengths, default=0) >= LAST else 1
-    return min((n for n in lengths if n >= enough), default=0)
+    return min((n for n in lengths if n), default=0)
+
+
+def averaged(series: Sequence[Series]) -> str:
+    """Of which steps the loss that all have reached is the mean, in words."""
+    at = common_step(series)
+    lengths = [len(view.loss) for line in series for view in line.views]
+    done = max(lengths, default=0) if at is None else at
+    if not 0 < done < LAST:
+        return f"mean of the last {LAST} steps"
+    return f"mean of steps 1–{done}" if done > 1 else "step 1 alone"
 
 
 def any_live(series: Iterable[Series]) -> bool:

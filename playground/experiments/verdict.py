@@ -125,7 +125,7 @@ def verdicts(series: Sequence[Series]) -> Verdicts:
         for variant, found in zip(variants, pairs, strict=True)
     )
     said = ""
-    if any(one.kind == "one seed" for one in each):
+    if at is None and any(one.kind == "one seed" for one in each):
         said = ONE_SEED
     elif at is None and any(one.kind in ("one side", "clear") for one in each):
         said = luck_text(len(variants), n_seeds)
@@ -138,10 +138,13 @@ def _verdict(
     ours, theirs = _names(base, variant)
     if not pairs:
         return Verdict("early", theirs, ": no result" if at is None else ": no steps yet")
-    if at is not None and at < LAST:
-        return Verdict("early", theirs, ": too early to say")
+    count, seeds = len(pairs), len(base.seeds)
+    if at is not None and (at < LAST or count == 1 < seeds):
+        come = f" ({_come(count, seeds, at)})" if count < seeds else ""
+        return Verdict("early", theirs, f": too early to say{come}")
     kind, text = _sentence(pairs, at, ours, theirs, rare)
-    return Verdict(kind, theirs, text + _missing(base, len(pairs)))
+    missing = f"; {_come(count, seeds, at)}" if count < seeds else ""
+    return Verdict(kind, theirs, text + missing)
 
 
 def _pairs(base: Series, variant: Series, at: int | None) -> Iterable[tuple[View, View]]:
@@ -172,9 +175,11 @@ def _names(base: Series, variant: Series) -> tuple[str, str]:
     return value_text(name, old) if isinstance(old, str) else changes_text(ours), theirs
 
 
-def _missing(base: Series, count: int) -> str:
-    left = len(base.seeds) - count
-    return f"; {left} of {len(base.seeds)} seeds have no result" if left else ""
+def _come(count: int, seeds: int, at: int | None) -> str:
+    """How many of the seeds are read; none is given up before the end."""
+    if at is not None:
+        return f"{count} of {seeds} seeds at step {at}"
+    return f"{seeds - count} of {seeds} seeds have no result"
 
 
 def _sentence(
@@ -194,8 +199,8 @@ def _sentence(
     side = one_side(x, y)
     if not side:
         return "mixed", (
-            f": no clear difference; it {ends} lower in {int((y < x).sum())} of {n} seeds, "
-            f"{_range(y)} against {_range(x)} for {ours}"
+            f": no clear difference: its loss {ends} lower in {int((y < x).sum())} of {n} seeds "
+            f"({_range(y)}; for {ours} {_range(x)})"
         )
     worse, better = (theirs, ours) if side > 0 else (ours, theirs)
     if not finite.any():

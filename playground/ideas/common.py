@@ -13,7 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.train import Trainer
 from playground.experiments.comparison import Comparison
-from playground.experiments.series import Series, any_live, common_step, waiting
+from playground.experiments.series import Series, any_live, averaged, common_step, waiting
 from playground.experiments.variants import Setup, encode
 from playground.export.sources import source_of
 from playground.figures import comparison_chart
@@ -21,7 +21,7 @@ from playground.figures.loss import NOT_BEGUN
 from playground.live.channel import scene_of_runs
 from playground.live.picture import Html, Part, Plot, Shown, captioned
 from playground.runs.spec import in_nats
-from playground.runs.view import LAST, View
+from playground.runs.view import View
 from playground.ui import compare_panels, play_buttons
 from playground.ui.components import live_html, number_cells, show_plot
 from playground.ui.glossary import explain
@@ -306,7 +306,7 @@ def _numbers(named: Sequence[Series], names: Sequence[str]) -> Html:
     """The loss that each run has reached, all at the same step."""
     at = common_step(named)
     when = f" at step {at}" if at is not None else " at the end" if named else ""
-    says = f"Training loss{when}, mean of the last {LAST} steps"
+    says = f"Training loss{when}, {averaged(named)}"
     views = (line.views[0] for line in named)
     cells = {label: (_reached(view, at), says) for label, view in zip_longest(names, views)}
     return Html(f"{number_cells(cells).html}<small>{says}</small>")

@@ -12,6 +12,7 @@ from playground.experiments.series import (
     Series,
     Summary,
     any_live,
+    averaged,
     common_step,
     frames_together,
     measured_together,
@@ -26,7 +27,6 @@ from playground.runs import estimate
 from playground.runs.controller import Controller
 from playground.runs.snapshot import Attention, Frame, layer_title
 from playground.runs.spec import Spec, counted, in_nats
-from playground.runs.view import LAST
 from playground.ui import controls
 from playground.ui.components import live_html, live_slider, show_plot, table
 from playground.ui.glossary import explain
@@ -351,9 +351,9 @@ def results(series: Seen) -> str:
     measured = measured_together((view for line in series for view in line.views), at)
     rows = [row(line, line.summary(target, at, measured), at, measured) for line in series]
     return (
-        f"{table(rows)}<small>Mean ± standard deviation of the seeds. Loss: mean of the last "
-        f"{LAST} steps, in nats. Steps to target: until that loss is at most {target:.2f}, half "
-        "the loss of the best guess without reading the input (of the base). Accuracy: on "
+        f"{table(rows)}<small>Mean ± standard deviation of the seeds. Loss: "
+        f"{averaged(series)}, in nats. Steps to target: until that loss is at most {target:.2f}, "
+        "half the loss of the best guess without reading the input (of the base). Accuracy: on "
         "validation examples.</small>"
     )
 

@@ -7,7 +7,11 @@ from streamlit.testing.v1 import AppTest
 
 from helpers import opened, texts
 from playground.experiments.scenarios import plain
+from playground.experiments.series import Series
+from playground.runs.snapshot import Frame
 from playground.runs.spec import Spec
+from playground.runs.view import Record, Status
+from playground.ui.compare_panels import results
 from playground.ui.run_panels import references
 
 
@@ -61,3 +65,20 @@ def test_runs_of_two_tasks_share_no_chance_and_a_floor_may_be_unknown():
     assert references(plain(), text) == {}
     said = captions({"task": "text"})
     assert "unknown" in said and f"{references(plain())['chance'].blind:.3f}" in said
+
+
+@pytest.mark.parametrize("measured", [None, 0, 6])
+def test_an_accuracy_has_its_step_or_is_a_dash(measured):
+    record = Record()
+    if measured == 0:
+        record.add_frame(Frame(0, {}, [], 0, 2.0, 0.125))
+    for _ in range(6):
+        record._steps.append(2.0, 1e-3, 1.0)
+    if measured == 6:
+        record.add_frame(Frame(6, {}, [], 6, 2.0, 0.125))
+    look = {"status": Status.RUNNING, "message": "", "queue_position": None, "busy": False}
+    view = record.view(spec=plain(), **look)
+    shown = results([Series("the base", plain(), (0,), (view,))])
+    assert ("12.5%" in shown) == (measured is not None)
+    assert f"<th>accuracy{'' if measured is None else f' at step {measured}'}</th>" in shown
+    assert "<th>loss at step 6</th>" in shown and "steps 1–6" in shown

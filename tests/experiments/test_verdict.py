@@ -15,6 +15,7 @@ from playground.experiments.series import (
     Series,
     Spread,
     accuracy_at,
+    averaged,
     common_step,
     frames_together,
     measured_together,
@@ -225,13 +226,42 @@ def test_while_they_train_all_are_read_at_the_same_step_and_nothing_is_clear():
     assert {judge(early, early).kind, judge(ahead, waits).kind} == {"early"}
 
 
-def test_a_run_that_waited_is_not_waited_for_until_it_has_a_mean():
+def test_all_runs_that_have_begun_are_read_at_a_step_that_they_have():
+    """A run is not waited for while it waits itself; from its first step on it is."""
     lines = [series(*[view([1.0] * n, Status.RUNNING) for n in (90, 80)])]
     assert common_step(lines) == 80
-    waits, joins = ([view([1.0] * n, Status.RUNNING)] for n in (19, 20))
-    assert common_step([*lines, series(*waits)]) == 80
-    assert common_step([*lines, series(*joins)]) == 20
+    assert common_step([*lines, series(view([], Status.QUEUED))]) == 80
+    for done in (1, 19, 20):
+        assert common_step([*lines, series(view([1.0] * done, Status.RUNNING))]) == done
     assert common_step([series(view([1.0] * 9), flat(1.0))]) is None
+
+
+def test_a_seed_that_has_not_come_yet_is_not_given_up():
+    """Only at the end is there no result, and only then would more seeds help."""
+    waits, runs = view([], Status.QUEUED), flat(1.0, 40, Status.RUNNING)
+    lines = [series(runs, waits, waits), series(runs, waits, waits, changes=NONE)]
+    found = verdicts(lines)
+    assert found.each[0].kind == "early" and found.luck == ""
+    assert found.each[0].text.endswith("(1 of 3 seeds at step 40)")
+    worse = flat(2.0, 30, Status.RUNNING)
+    found = judge([runs, runs, waits], [worse, worse, waits])
+    assert found.kind == "one side" and found.text.endswith("; 2 of 3 seeds at step 30")
+    failed = view([], Status.FAILED)
+    ended = verdicts([series(flat(1.0), failed), series(flat(2.0), failed, changes=NONE)])
+    assert ended.each[0].kind == "one seed" and ended.luck
+    assert ended.each[0].text.endswith("1 of 2 seeds have no result")
+    alone = [series(runs), series(worse, changes=NONE)]
+    assert verdicts(alone).each[0].kind == "one seed" and verdicts(alone).luck == ""
+
+
+@pytest.mark.parametrize("status", [Status.RUNNING, Status.DONE])
+@pytest.mark.parametrize("done", [2, 6, 19, 20, 21])
+def test_the_steps_that_are_said_to_be_averaged_are(done, status):
+    line = series(view(np.arange(done), status))
+    last = min(done, 20)
+    assert line.reached(common_step([line])) == [pytest.approx(done - 1 - (last - 1) / 2)]
+    said = f"steps 1–{done}" if done < 20 else "the last 20 steps"
+    assert averaged([line]).endswith(said)
 
 
 def test_runs_without_a_step_say_what_they_wait_for():
