@@ -14,6 +14,7 @@ from math import factorial
 import numpy as np
 from numpy.typing import ArrayLike
 
+from core.knobs import NOTHING
 from playground.experiments.series import Series, common_step
 from playground.experiments.variants import BASE
 from playground.runs.diagnosis import LEAK
@@ -172,7 +173,8 @@ def _names(base: Series, variant: Series) -> tuple[str, str]:
     if len(ours) != 1 or ours[0][0] == "text":
         return "the base", theirs
     ((name, old),) = ours
-    return value_text(name, old) if isinstance(old, str) else changes_text(ours), theirs
+    speaks = isinstance(old, str) and old not in NOTHING
+    return value_text(name, old) if speaks else changes_text(ours), theirs
 
 
 def _come(count: int, seeds: int, at: int | None) -> str:

@@ -155,11 +155,8 @@ class Spec:
         found |= difference(self.model, other.model) | difference(self.training, other.training)
         if getattr(other.task, "source", None) != "own":
             found.pop("text", None)
-        # A mask by its name; the one that `auto` means is no other.
-        masks = replace(other.model, mask=self.model.mask).mask_rule, other.model.mask_rule
-        if "mask" in found:
-            found["mask"] = masks
-        if masks[0] == masks[1]:
+        # The mask that `auto` means is no other one, whatever the knob says.
+        if replace(other.model, mask=self.model.mask).mask_rule == other.model.mask_rule:
             found.pop("mask", None)
         return {name: pair for name, pair in found.items() if name not in FROM_TASK}
 

@@ -43,6 +43,17 @@ def test_a_difference_is_said_in_the_words_of_the_knobs():
     assert old.diff(old) == {} and old.diff(spec_for(probe="0123456789")) == {}
 
 
+def test_a_mask_is_called_what_its_knob_says():
+    auto, named, none = spec_for(), spec_for(mask="causal"), spec_for(mask="none")
+    assert diff_text(none.diff(auto)) == "mask none → auto"
+    assert diff_text(auto.diff(none)) == "mask auto → none"
+    assert changes_text(none.changes_to(named)) == "mask=causal"
+    assert none.changed(none.changes_to(auto)) == auto
+    assert not auto.diff(named) and not named.diff(auto), "the same mask by two names"
+    both = spec_for(architecture="encoder")
+    assert not both.diff(spec_for(architecture="encoder", mask="none"))
+
+
 def own(words: str) -> Spec:
     return Spec.of(TASKS["text"](source="own", text=words * 20, length=8))
 
