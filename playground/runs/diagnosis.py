@@ -131,10 +131,16 @@ def _saturated(now: Standing) -> Diagnosis | None:
     why = _saturation(now.frame)
     if not why or now.way >= enough:
         return None
+    guess = now.chance.blind
+    if falling := now.falling:
+        how = "Learning, slowly"
+        if falling.after > (1 - AT_CHANCE) * guess:
+            better = "hardly" if falling.after < guess else "no"
+            how = f"Falling, and so far {better} better than guessing"
+        text = f"{how}: loss {falling.in_words()}; guessing costs {guess:.2f}."
+        return Diagnosis("warn", text + why)
     return Diagnosis(
-        "bad",
-        f"Hardly learning: the {now.name} is {now.loss:.2f}, {now.loss / now.chance.blind:.0%} of "
-        f"what guessing costs ({now.chance.blind:.2f}).{why}",
+        "bad", f"Hardly learning: the {now.name} is {now.loss:.2f}, {now.way_in_words}.{why}"
     )
 
 
@@ -176,19 +182,19 @@ def _progress(now: Standing) -> Diagnosis:
             f"Solved: {frame.accuracy:.1%} of the validation answers are right at step "
             f"{frame.measured_at}.",
         )
-    early, right = now.step < 100, f"{frame.accuracy:.0%} of the validation answers"
+    early = now.step < 100
     if now.loss > (1 + AT_CHANCE) * chance.uniform:
         return Diagnosis(
             "info" if early else "warn",
             f"Worse than guessing: the {now.name} is {now.loss:.2f}, and a uniform guess costs "
-            f"{chance.uniform:.2f}. The model is sure of wrong answers; {right} are right."
+            f"{chance.uniform:.2f}. The model is sure of wrong answers{now.right}."
             f"{now.before}",
         )
     if now.loss > (1 + AT_CHANCE) * chance.blind:
         return Diagnosis(
             "info" if early else "warn",
             f"Worse than guessing: the {now.name} is {now.loss:.2f}, and the best guess without "
-            f"reading the input costs {chance.blind:.2f}; {right} are right.{now.before}",
+            f"reading the input costs {chance.blind:.2f}{now.right}.{now.before}",
         )
     if now.loss > (1 - AT_CHANCE) * chance.blind:
         return Diagnosis(
@@ -199,16 +205,17 @@ def _progress(now: Standing) -> Diagnosis:
     if rising := now.rising:
         return Diagnosis("warn", f"The loss is rising: {rising.in_words()}.{now.before}")
     if plateau := now.plateau:
-        return Diagnosis(
-            "warn",
-            f"On a plateau: loss {plateau.in_words()}; {right} at step "
-            f"{frame.measured_at}.{now.before}",
-        )
-    training = "" if math.isnan(now.training) else f"loss {now.training:.2f}, "
+        text = f"On a plateau: loss {plateau.in_words()}{now.right}.{now.before}"
+        return Diagnosis("warn", text)
+    losses = [] if math.isnan(now.training) else [f"loss {now.training:.2f}"]
     if now.training > chance.blind:  # its mean lags
-        training = ""
-    text = f"Learning: {training}validation loss {frame.loss:.2f} and {right} right at step "
-    text += f"{frame.measured_at}; guessing costs {chance.blind:.2f}.{now.before}"
+        losses = []
+    if now.fresh or not losses:
+        losses.append(
+            f"validation loss {frame.loss:.2f} and {frame.accuracy:.0%} of the validation answers "
+            f"right at step {frame.measured_at}"
+        )
+    text = f"Learning: {', '.join(losses)}; guessing costs {chance.blind:.2f}.{now.before}"
     return Diagnosis("info", text)
 
 

@@ -62,13 +62,29 @@ class Standing:
         return self.view.recent_loss()
 
     @property
+    def fresh(self) -> bool:
+        """Whether the validation set was measured on these very steps: those of `training`.
+
+        Not before the first step, nor before the last change.
+        """
+        measured = self.frame.measured_at
+        return measured >= max(1, self.step - LAST, *self.view.marks)
+
+    @property
     def loss(self) -> float:
-        """That of the validation set where it is of these very steps, else the mean of training.
+        """That of the validation set where it is fresh, else the mean of training.
 
         A mean of 20 steps lags by ten of them: on a falling curve it says less than there is.
         """
-        fresh = self.step - self.frame.measured_at <= LAST
-        return self.frame.loss if fresh or math.isnan(self.training) else self.training
+        return self.frame.loss if self.fresh or math.isnan(self.training) else self.training
+
+    @property
+    def right(self) -> str:
+        """How many answers are right, as the end of a sentence; nothing if that is not fresh."""
+        if not self.fresh:
+            return ""
+        share, at = self.frame.accuracy, self.frame.measured_at
+        return f"; {share:.0%} of the validation answers are right at step {at}"
 
     @property
     def name(self) -> str:
@@ -83,6 +99,17 @@ class Standing:
         whole = self.chance.blind - (self.floor or 0.0)
         return (self.chance.blind - self.loss) / whole if whole > 0 else 1.0
 
+    @property
+    def way_in_words(self) -> str:
+        """How far the loss has come: from a guess to the floor, where there is one to reach."""
+        guess = self.chance.blind
+        if self.floor and self.way >= 0:
+            return (
+                f"{self.way:.0%} of the way from guessing, {guess:.2f}, to the floor, "
+                f"{self.floor:.2f}"
+            )
+        return f"{self.loss / guess:.0%} of what guessing costs ({guess:.2f})"
+
     # --- how it moves ---------------------------------------------------------------------
 
     @property
@@ -96,12 +123,21 @@ class Standing:
 
     @property
     def plateau(self) -> Halves | None:
-        """Whether the loss no longer falls: longer means than for a rise, since a fall is slow."""
-        halves = self._halves(max(PLATEAU, len(self.view.segment()) // 4))
-        if halves is None or halves.steps < PLATEAU:
+        """Whether the loss no longer falls."""
+        halves = self._long_halves()
+        return halves if halves and halves.steps >= PLATEAU and _flat(halves) else None
+
+    @property
+    def falling(self) -> Halves | None:
+        """Whether the loss falls, clearly."""
+        halves = self._long_halves()
+        if halves is None or _flat(halves):
             return None
-        fall = halves.before - halves.after  # and what it may be beyond noise
-        return halves if fall + 2 * halves.error < FALLING * halves.before else None
+        return halves if halves.before - halves.after > CLEAR * halves.error else None
+
+    def _long_halves(self) -> Halves | None:
+        """Longer means than for a rise, since a fall is slow."""
+        return self._halves(max(PLATEAU, len(self.view.segment()) // 4))
 
     def _halves(self, steps: int) -> Halves | None:
         losses = self.view.segment()[-2 * steps :].astype(float)
@@ -149,3 +185,8 @@ class Standing:
             return ""
         mark = self.view.marks[-1]
         return f" Before {self.turned} at step {mark} it was {self.earlier:.2f}."
+
+
+def _flat(halves: Halves) -> bool:
+    """Whether the loss has hardly fallen, even with what noise may hide of a fall."""
+    return halves.before - halves.after + 2 * halves.error < FALLING * halves.before

@@ -102,6 +102,33 @@ def test_validation_tells_what_a_mean_over_a_falling_curve_hides():
     assert stale.text.startswith("Near chance: the loss over the last 20 steps is 2.38")
 
 
+@pytest.mark.parametrize(
+    "steps, at, changed, joined",
+    [
+        (15, 0, None, False),  # before the first step
+        (120, 0, None, False),
+        (120, 99, None, False),  # older than the losses it would stand beside
+        (120, 100, None, True),
+        (15, 1, None, True),
+        (120, 105, 100, True),
+        (115, 98, 95, True),
+        (120, 100, 100, True),  # measured again just after the change
+        (120, 99, 100, False),
+    ],
+)
+def test_validation_stands_beside_the_losses_that_it_was_measured_with(steps, at, changed, joined):
+    changes = () if changed is None else (Change(changed, "lr", 0.1),)
+    first = 2.0 - 0.005 * np.arange(steps)
+    view = view_of(first, changes=changes)
+    found = verdict(view, frame_of(loss=1.64, accuracy=0.04, at=at))
+    assert found.text.startswith("Learning: loss ")
+    assert ("validation loss 1.64 and 4%" in found.text) is joined
+    for losses in (np.full(steps, 3.0), np.full(steps, 2.45)):  # worse than either guess
+        found = verdict(view_of(losses, changes=changes), frame_of(loss=2.9, accuracy=0.04, at=at))
+        assert found.text.startswith("Worse than guessing")
+        assert (f"4% of the validation answers are right at step {at}" in found.text) is joined
+
+
 def test_a_loss_that_rises_is_not_called_learning():
     noise = np.random.default_rng(0).normal(0, 0.02, 100)
     rising = verdict(view_of(np.linspace(0.5, 1.5, 100) + noise), frame_of(loss=1.5))
@@ -258,6 +285,7 @@ def test_a_saturated_softmax_is_named_with_its_effect_while_little_is_learnt(los
     found = verdict(view_of([loss] * steps), saturated)
     assert found.kind == "bad" and found.text.startswith("Hardly learning")
     assert f"{loss / 2.303:.0%} of what guessing costs" in found.text
+    assert "floor" not in found.text
     assert all(word in found.text for word in ("saturated", "10.7", "0.93", "40% of its rows"))
     learns = verdict(view_of([0.5] * 150), replace(saturated, loss=0.5, measured_at=150))
     assert "saturated" not in learns.text, "sharp attention in a model that learns is no fault"
@@ -265,11 +293,45 @@ def test_a_saturated_softmax_is_named_with_its_effect_while_little_is_learnt(los
 
 def test_how_little_is_poor_depends_on_the_floor_and_on_the_steps():
     saturated = frame_of(loss=1.9, shut=0.4, spread=10.7, at=300)
-    view = view_of(np.linspace(2.3, 1.9, 300))
+    view = view_of([1.9] * 300)
     assert verdict(view, saturated).text.startswith("Hardly learning")
-    assert verdict(view, saturated, floor=1.5).text.startswith("Learning"), "half of the way"
+    half = verdict(view, saturated, floor=1.5)
+    assert half.text.startswith("On a plateau"), "half of the way is not hardly learning"
     early = replace(saturated, measured_at=20)
     assert verdict(view_of([1.9] * 20), early).text.startswith("Learning")
+
+
+def test_how_far_it_has_come_is_the_share_of_the_way_to_the_floor():
+    saturated = frame_of(loss=2.09, shut=0.4, spread=10.7, at=300)
+    found = verdict(view_of([2.09] * 300), saturated, floor=1.612)
+    share = (CHANCE.blind - 2.09) / (CHANCE.blind - 1.612)
+    assert found.kind == "bad" and f"{share:.0%} of the way from guessing, 2.30" in found.text
+    assert "to the floor, 1.61." in found.text and "what guessing costs" not in found.text
+    above = verdict(view_of([2.5] * 300), replace(saturated, loss=2.5), floor=1.612)
+    assert f"{2.5 / CHANCE.blind:.0%} of what guessing costs" in above.text, "no way to speak of"
+
+
+def test_a_saturated_model_whose_loss_falls_is_learning_slowly_and_not_hardly():
+    noise = np.random.default_rng(0).normal(0, 0.03, 400)
+    losses = np.concatenate([np.full(250, 2.2), np.linspace(2.2, 1.77, 150)]) + noise
+    saturated = frame_of(loss=1.78, shut=0.4, spread=10.7, at=398)
+    changes = (Change(250, "scale", "none"),)
+    found = verdict(view_of(losses, changes=changes), saturated)
+    assert found.kind == "warn" and found.text.startswith("Learning, slowly: loss ")
+    before, after = losses[-100:-50].mean(), losses[-50:].mean()
+    assert f"loss {after:.2f} over the last 50 steps, {before:.2f} over as many" in found.text
+    assert "saturated: 40%" in found.text
+    earlier_fall = np.concatenate([np.linspace(3, 2.1, 250), np.full(150, 2.1)]) + noise
+    found = verdict(view_of(earlier_fall, changes=changes), replace(saturated, loss=2.1))
+    assert found.text.startswith("Hardly learning"), "what fell before the change does not count"
+
+
+@pytest.mark.parametrize("ends, better", [(2.4, "no"), (2.22, "hardly")])
+def test_a_fall_that_is_still_near_chance_is_not_called_learning(ends, better):
+    saturated = frame_of(loss=ends, shut=0.4, spread=10.7, at=80)
+    found = verdict(view_of([3.0] * 40 + [ends] * 40), saturated)
+    assert found.kind == "warn"
+    assert found.text.startswith(f"Falling, and so far {better} better than guessing")
 
 
 def test_vanishing_gradients_name_the_layer():
