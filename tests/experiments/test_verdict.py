@@ -296,6 +296,11 @@ def test_a_change_without_any_effect_is_recognised():
     assert found.kind == "equal" and found.text.startswith("window=2 changes nothing here")
 
 
+def test_a_base_whose_knob_says_auto_is_called_by_knob_and_value():
+    found = judge([flat(1.0)] * 6, [flat(2.0)] * 6, (("mask", "window"),))
+    assert found.text.startswith("mask=window ends clearly above mask=auto in 6 of 6 seeds")
+
+
 def test_a_leak_is_no_success():
     ours = [flat(1.0, influence=0.0)] * 4
     found = judge(ours, [flat(0.1, influence=0.5)] * 4, (("mask", "none"),))

@@ -163,6 +163,14 @@ def test_every_change_on_the_way_is_named_not_only_the_last(controller):
     assert "no change on the way" in controller.notice
 
 
+def test_a_mask_turned_back_is_marked_as_its_knob_says(controller):
+    trained(controller, spec_for(mask="none"))
+    controller.follow(spec_for())
+    rest(controller)
+    assert [(name, value) for _, name, value in controller.view.changes] == [("mask", "auto")]
+    assert "mask none → auto." in controller.notice
+
+
 def test_step_does_one_and_a_second_one_more(controller):
     controller.follow(spec_for())
     for count in (1, 2, 3):
