@@ -141,11 +141,12 @@ def _verdict(
         return Verdict("early", theirs, ": no result" if at is None else ": no steps yet")
     count, seeds = len(pairs), len(base.seeds)
     if at is not None and (at < LAST or count == 1 < seeds):
-        come = f" ({_come(count, seeds, at)})" if count < seeds else ""
+        come = f" ({count} of {seeds} seeds at step {at})" if count < seeds else ""
         return Verdict("early", theirs, f": too early to say{come}")
     kind, text = _sentence(pairs, at, ours, theirs, rare)
-    missing = f"; {_come(count, seeds, at)}" if count < seeds else ""
-    return Verdict(kind, theirs, text + missing)
+    if at is None and count < seeds:
+        text += f"; {seeds - count} of {seeds} seeds have no result"
+    return Verdict(kind, theirs, text)
 
 
 def _pairs(base: Series, variant: Series, at: int | None) -> Iterable[tuple[View, View]]:
@@ -177,13 +178,6 @@ def _names(base: Series, variant: Series) -> tuple[str, str]:
     return value_text(name, old) if speaks else changes_text(ours), theirs
 
 
-def _come(count: int, seeds: int, at: int | None) -> str:
-    """How many of the seeds are read; none is given up before the end."""
-    if at is not None:
-        return f"{count} of {seeds} seeds at step {at}"
-    return f"{seeds - count} of {seeds} seeds have no result"
-
-
 def _sentence(
     pairs: list[tuple[View, View]], at: int | None, ours: str, theirs: str, rare: bool
 ) -> tuple[str, str]:
@@ -201,8 +195,8 @@ def _sentence(
     side = one_side(x, y)
     if not side:
         return "mixed", (
-            f": no clear difference: its loss {ends} lower in {int((y < x).sum())} of {n} seeds "
-            f"({_range(y)}; for {ours} {_range(x)})"
+            f": no clear difference: lower in {int((y < x).sum())} of {n} seeds "
+            f"(loss {_range(y)}; {ours} {_range(x)})"
         )
     worse, better = (theirs, ours) if side > 0 else (ours, theirs)
     if not finite.any():
