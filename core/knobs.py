@@ -157,7 +157,10 @@ class Knobs:
         known = [item.name for item in fields(cls)]
         if unknown := sorted(set(values) - set(known)):
             raise ValueError(f"unknown field {cut(', '.join(unknown))}: {cls.__name__} has {known}")
-        return cls(**values)
+        config = cls(**values)
+        read = {f.name: getattr(config, f.name) for f in fields(cls) if kinds_of(f)[0] is float}
+        floats = {name: float(value) for name, value in read.items() if value is not None}
+        return replace(config, **floats)  # a file may say 1 for 1.0
 
     @classmethod
     def hot(cls) -> tuple[str, ...]:

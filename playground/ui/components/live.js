@@ -437,8 +437,16 @@ function hear([head, ...texts]) {
   // Also if no figure has changed.
   if (!queue.size) requestAnimationFrame(sayDrawn);
   const { turn } = JSON.parse(head);
-  if (turn > (stream.turn ?? 0)) stream.onTurn(turn);
+  if (turn > (stream.turn ?? 0)) askForTurn(turn);
   stream.turn = turn;
+}
+
+// A rerun tells the server what every knob says here: not while a script run is still on its way
+// that turns some of them itself, for its news would be undone.
+function askForTurn(turn) {
+  const state = document.querySelector("[data-testid=stApp]")?.dataset.testScriptState;
+  if (state && state !== "notRunning") setTimeout(askForTurn, 50, turn);
+  else stream.onTurn(turn);
 }
 
 function sayDrawn() {
