@@ -456,11 +456,16 @@ def labels_beside(
         foot, tall = places[i]
         below = sum(places[i + 1]) if i + 1 < len(places) else 0.0
         places[i] = max(foot, below), tall
+    middles = [foot + tall / 2 for foot, tall in places]
+    anchors: list[float] = []  # labels close together hang on one: apart also in a lower plot
+    for i, (foot, tall) in enumerate(places):
+        close = i > 0 and foot + 2 * tall > places[i - 1][0]
+        anchors.append(anchors[-1] if close else middles[i])
     return [
         annotation(
             label,
             1,
-            round((foot + tall / 2) / height, 4),
+            round(anchor / height, 4),
             size=size.small,
             colour=MUTED,
             **over(0),
@@ -468,8 +473,9 @@ def labels_beside(
             xanchor="left",
             yanchor="middle",
             xshift=xshift,
+            yshift=round(middle - anchor, 1),
         )
-        for (label, _), (foot, tall) in zip(levels, places, strict=True)
+        for (label, _), middle, anchor in zip(levels, middles, anchors, strict=True)
     ]
 
 

@@ -239,12 +239,16 @@ def test_chance_lines_and_floor_are_level_and_labelled():
     assert labels == ["uniform guess 2.485", "without reading 2.303", "floor 0.500"]
 
 
-def beside(figure):
-    """(label, its foot and its head in pixels above the axis, its line) beside a chart's plot."""
+def beside(figure, share=1.0):
+    """(its foot and its head in pixels above the axis, its line) of each label beside a plot.
+
+    Args:
+        share: of the height that the figure asks for, where a page makes it smaller.
+    """
     layout = figure["layout"]
     low, high = layout["yaxis"]["range"]
     margin = layout["margin"]
-    plot = layout["height"] - margin["t"] - margin["b"]
+    plot = share * (layout["height"] - margin["t"] - margin["b"])
     found = []
     for note in layout["annotations"]:
         if note["xanchor"] == "left" and note["x"] == 1:
@@ -252,7 +256,7 @@ def beside(figure):
             value = float(note["text"].replace("<br>", " ").split()[-1])
             at = math.log10(value) if layout["yaxis"].get("type") == "log" else value
             level = (at - low) / (high - low) * plot
-            middle = note["y"] * plot
+            middle = note["y"] * plot + note["yshift"]
             found.append((middle - tall / 2, middle + tall / 2, level))
             wide = 0.6 * note["font"]["size"] * max(map(len, note["text"].split("<br>")))
             assert note["xshift"] + wide <= margin["r"] + 12, "it reaches over the edge"
@@ -270,6 +274,8 @@ def test_labels_of_the_levels_stand_beside_the_plot_apart_and_at_their_lines(
     figure = loss_chart(
         [wild], chance=(math.log(12), math.log(10)), floor=floor, log=log, size=size
     )
+    guesses = beside(figure, 0.6)[0][:2]
+    assert guesses[1][1] <= guesses[0][0] + 1.5, "they overlap where the page makes it smaller"
     labels, plot = beside(figure)
     assert len(labels) == (2 if floor is None or (log and not floor) else 3)
     for (foot, _, _), (_, head, _) in pairwise(labels):
