@@ -324,14 +324,16 @@ def printed(
     """
     scale, low, high = colours
     shares = (np.asarray(values, dtype=float) - low) / (high - low)
-    inks = style.ink_on(style.colours_at(scale, shares)).tolist()
+    hidden = np.isnan(shares)
+    inks = np.where(hidden, style.TEXT, style.ink_on(style.colours_at(scale, shares))).tolist()
+    # What most texts have: most weights are small, and dark. The page's own only works so.
+    usual = style.TEXT if hidden.any() else style.WHITE
 
     def inked(text: str, ink: str) -> str:
-        # White where a text does not say otherwise: most weights are small, and dark.
-        return text if ink == style.WHITE else f'<span style="color:{ink}">{text}</span>'
+        return text if ink == usual else f'<span style="color:{ink}">{text}</span>'
 
     text = [list(map(inked, *row)) for row in zip(texts, inks, strict=True)]
-    font = {"size": font, "color": style.WHITE}
+    font = {"size": font, "color": usual}
     return {"text": text, "texttemplate": "%{text}", "textfont": font}
 
 

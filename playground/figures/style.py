@@ -39,6 +39,7 @@ RIGHT_MARK, WRONG_MARK = "✓", "✗"
 
 # Neutrals: placeholders that the component exchanges for the theme's own.
 TEXT, MUTED, GRID, HIDDEN = "#7c7c7d", "#7d7d7e", "#7e7e7f", "#7f7f80"
+PAPER = "#7b7b7c"  # the page's background: what is printed on a run's colour
 
 # Viridis, as Plotly for Python has it.
 WEIGHTS_SCALE = [

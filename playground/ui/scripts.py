@@ -10,14 +10,14 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from playground.figures.style import GRID, HIDDEN, MUTED, RUN_COLOURS, TEMPLATE, TEXT
+from playground.figures.style import GRID, HIDDEN, MUTED, PAPER, RUN_COLOURS, TEMPLATE, TEXT
 
 PLOTLY_PATH = f"assets/plotly-{importlib.metadata.version('plotly')}.min.js"
 
 _CONSTANTS = {
     "SCRIPT": PLOTLY_PATH,
     "PALETTE": RUN_COLOURS,
-    "NEUTRALS": {"text": TEXT, "muted": MUTED, "grid": GRID, "hidden": HIDDEN},
+    "NEUTRALS": {"text": TEXT, "muted": MUTED, "grid": GRID, "hidden": HIDDEN, "paper": PAPER},
     "TEMPLATE": TEMPLATE,
 }
 

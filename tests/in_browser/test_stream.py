@@ -100,6 +100,7 @@ def test_a_run_that_ends_offers_play_again_and_is_drawn_to_its_last_step(watched
 
 def test_a_figure_that_did_not_change_is_not_drawn_when_the_page_is(watched):
     tab = watched(**SMALL)
+    tab.page.wait_for_timeout(1500)  # its letters and its width have come, too
     updates, before = tab.plot("loss_chart", UPDATES), tab.maps()
     tab.select("head", "head 2")
     tab.until(lambda: tab.maps() != before)

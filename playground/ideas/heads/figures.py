@@ -184,7 +184,7 @@ def _segments(
         textposition="inside",
         insidetextanchor="middle",
         constraintext="none",
-        insidetextfont={"size": size.small} | ({"color": style.TEXT} if pale else {}),
+        insidetextfont={"size": size.small, "color": style.TEXT if pale else style.PAPER},
         marker={
             "color": colours,
             "opacity": ASIDE if pale else 1.0,

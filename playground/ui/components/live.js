@@ -42,6 +42,7 @@ function readTheme(root) {
     [NEUTRALS.muted]: mix(0.68),
     [NEUTRALS.grid]: border,
     [NEUTRALS.hidden]: mix(0.16),
+    [NEUTRALS.paper]: back,
   };
   palette.split(",").forEach((colour, i) => PALETTE[i] && (colours[PALETTE[i]] = colour.trim()));
   const { data, layout } = JSON.parse(recolour(JSON.stringify(TEMPLATE), colours));
