@@ -14,7 +14,7 @@ TURNS = {
     "heads": ("heads_count", "8"),
     "order": ("order_kind", "rotary"),
     "masks": ("masks_kind", "none"),
-    "depth": ("depth_norm", "none"),
+    "depth": ("depth_norm", "pre"),
     "block": ("block_ff", "8"),
     "tricks": ("tricks_which", "Tying"),
 }
