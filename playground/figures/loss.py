@@ -4,6 +4,7 @@ import math
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,12 @@ class Curve:
     colour_index: int = 0
     ghost: bool = False
     marks: Sequence[tuple[int, str]] = ()
+
+    @cached_property
+    def smoothed(self) -> np.ndarray:
+        """The loss at each step, smoothed."""
+        begins = np.searchsorted(self.steps, [step for step, _ in self.marks], "right")
+        return smooth(self.loss, begins)
 
 
 def smooth(values: ArrayLike, begins: Sequence[int] = ()) -> np.ndarray:
@@ -195,8 +202,7 @@ def _curve_traces(curve: Curve, alone: bool, show_lr: bool, size: Sizes) -> list
     """Raw loss faint, smoothed loss bold, validation as points: one colour."""
     shown = kept(curve.loss[: len(curve.steps)])
     marks = [step for step, _ in curve.marks]
-    begins = np.searchsorted(curve.steps, marks, "right")
-    steps, smoothed = [curve.steps[i] for i in shown], smooth(curve.loss, begins)
+    steps = [curve.steps[i] for i in shown]
     opacity = 0.45 if curve.ghost else 1
 
     def trace(kind: str, x: Sequence, y: Sequence, width: float, **more: Any) -> dict[str, Any]:
@@ -217,7 +223,7 @@ def _curve_traces(curve: Curve, alone: bool, show_lr: bool, size: Sizes) -> list
         ),
         trace(
             "smoothed",
-            *panels.with_gaps(steps, smoothed[shown], marks),
+            *panels.with_gaps(steps, curve.smoothed[shown], marks),
             size.line * (0.7 if curve.ghost else 1),
             name=curve.label,
         ),
@@ -325,9 +331,7 @@ def _alt(
 
 def _last(curve: Curve) -> float:
     """The smoothed loss at the end of the curve."""
-    begins = np.searchsorted(curve.steps, [step for step, _ in curve.marks], "right")
-    smoothed = smooth(curve.loss, begins)
-    return float(smoothed[np.isfinite(smoothed)][-1])
+    return float(curve.smoothed[np.isfinite(curve.smoothed)][-1])
 
 
 def levels_in_words(chance: tuple[float, float] | None, floor: float | None) -> str:
