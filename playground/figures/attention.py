@@ -57,7 +57,7 @@ def attention_maps(
         width: pixels the figure will about have: how large the maps are, how many tokens fit.
         size: without a height, the figure gets what square maps of that width need.
     """
-    values, gaps = _split(maps, hidden, stage)
+    values, gaps = values_and_gaps(maps, hidden, stage)
     heads, queries, keys = values.shape
     if heads == 0 or queries == 0 or keys == 0:
         return panels.empty_figure("no attention to show", size=size)
@@ -111,7 +111,7 @@ def attention_map(
         width: pixels the figure will about have.
         The others are as for `attention_maps`.
     """
-    values, gaps = _split(np.asarray(matrix, dtype=np.float32)[None], hidden, stage)
+    values, gaps = values_and_gaps(np.asarray(matrix, dtype=np.float32)[None], hidden, stage)
     _, queries, keys = values.shape
     if queries == 0 or keys == 0:
         return panels.empty_figure("no attention to show", size=size)
@@ -192,7 +192,9 @@ def _grid(shape: tuple[int, ...], columns: int | None, width: int, size: Sizes) 
     return _Grid(domains, around, height, cell, columns)
 
 
-def _split(maps: ArrayLike, hidden: ArrayLike | None, stage: str) -> tuple[np.ndarray, np.ndarray]:
+def values_and_gaps(
+    maps: ArrayLike, hidden: ArrayLike | None, stage: str
+) -> tuple[np.ndarray, np.ndarray]:
     """Values with NaN (drawn as a gap) where the mask hides, and where it does."""
     if stage not in STAGES:
         raise ValueError(f"stage={stage!r} is none of {', '.join(STAGES)}")

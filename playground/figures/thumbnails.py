@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from playground.figures import panels, style
-from playground.figures.attention import STAGES, colours_of
+from playground.figures.attention import STAGES, colours_of, values_and_gaps
 from playground.figures.style import Figure, Sizes
 
 CHOSEN = style.run_colour(1)  # the frame of what is shown large
@@ -136,9 +136,7 @@ def _drawn(
     place: int, name: str, layer: Layer, most: int, stage: str, turned: bool
 ) -> dict[str, Any]:
     """The heads of a layer: their cells within edges, and nothing in between."""
-    values = style.finite(layer.values)
-    if layer.hidden is not None and stage in ("masked", "weights"):
-        values[:, layer.hidden] = np.nan
+    values, _ = values_and_gaps(layer.values, layer.hidden, stage)
     values = _pooled(_pooled(values, most, 1), most, 2)
     heads, queries, keys = values.shape
     along, beside = (keys, queries) if turned else (queries, keys)

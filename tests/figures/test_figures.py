@@ -557,6 +557,12 @@ def test_every_head_of_every_layer_has_a_place_of_its_own():
             assert np.isnan(cell_under(figure, layer, layer + 1.4, head + 0.6))
 
 
+def test_a_score_that_a_mask_has_overwritten_is_a_gap_in_a_thumbnail_as_in_the_large_map():
+    masked = np.where(CAUSAL, -1e9, SCORES)
+    (trace,) = thumbnails({"block 1": Layer(masked)}, stage="masked")["data"]
+    assert np.nanmin(trace["z"]) == pytest.approx(SCORES[:, ~CAUSAL].min(), abs=0.05)
+
+
 def test_the_chosen_thumbnail_has_a_frame():
     shapes = FIGURES["thumbnails"]["layout"]["shapes"]
     (frame,) = (shape for shape in shapes if shape["type"] == "rect")
