@@ -115,7 +115,7 @@ def attention_map(
     _, queries, keys = values.shape
     if queries == 0 or keys == 0:
         return panels.empty_figure("no attention to show", size=size)
-    label, least = size.small, size.small - 1
+    label = size.small
     left, right, top = (2.2 + 0.6 * _longest(query_tokens)) * label, 10, size.font + 12
     bottom = 2.6 * label + 6 + _bar_height(size)
     across, down = min(width, 720) - left - right, size.height - top - bottom
@@ -130,19 +130,24 @@ def attention_map(
     )
     layout = figure["layout"]
     layout["coloraxis"]["colorbar"]["len"] = round(min(style.BAR_LENGTH, 0.9 * across))
-    trace = _map(values[0], title or "attention", first)
-    digits = int(min(size.font, pitch * NUMBER_WIDTH))
-    if digits >= least:
-        written = f"{{:.{2 if stage == 'weights' else 1}f}}".format
-        colours = (layout["coloraxis"][name] for name in ("colorscale", "cmin", "cmax"))
-        trace |= panels.printed(panels.texts(values[0], written), values[0], tuple(colours), digits)
     x, y = _axes(query_tokens, key_tokens, pitch, size, first=first)
     x["title"] = {"text": "key: what is looked at", "standoff": 4, "font": {"size": label}}
     y["title"] = {"text": "query: who looks", "standoff": 4, "font": {"size": label}}
-    panels.add_panel(figure, 0, x, y, [trace], title=title)
+    panels.add_panel(figure, 0, x, y, [_map(values[0], title or "attention", first)], title=title)
+    digits = int(min(size.font, pitch * NUMBER_WIDTH))
+    if digits >= size.small - 1:
+        print_numbers(figure, values[0], stage, digits)
     if gaps.any():
         layout["images"] = [hatch(0, queries, keys, first)]
     return figure
+
+
+def print_numbers(figure: Figure, values: ArrayLike, stage: str, font: int) -> None:
+    """Print into the cells of the figure's map what they are, in letters of `font` pixels."""
+    written = f"{{:.{2 if stage == 'weights' else 1}f}}".format
+    axis = figure["layout"]["coloraxis"]
+    colours = axis["colorscale"], axis["cmin"], axis["cmax"]
+    figure["data"][0] |= panels.printed(panels.texts(values, written), values, colours, font)
 
 
 class _Grid(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from playground.figures import panels, style
-from playground.figures.attention import STAGES, attention_map, attention_maps
+from playground.figures.attention import STAGES, attention_map, attention_maps, print_numbers
 from playground.figures.style import Figure, Sizes
 
 CHOSEN = style.run_colour(1)  # frames the row of the query and the cell of the key
@@ -204,11 +204,7 @@ def map_picture(
         layout["xaxis"]["title"] = None
     layout["coloraxis"]["colorbar"] |= {"x": MAP_END / 2, "title": None}
     trace["hovertemplate"] = "“%{y}” looks at “%{x}”<br><b>%{z:.4f}</b><extra></extra>"
-    colours = (layout["coloraxis"][name] for name in ("colorscale", "cmin", "cmax"))
-    shown = np.asarray(trace["z"])
-    written = f"{{:.{2 if stage == 'weights' else 1}f}}".format
-    fits = min(letters, int(column / 3.2))
-    trace |= panels.printed(panels.texts(shown, written), shown, tuple(colours), fits)
+    print_numbers(figure, trace["z"], stage, min(letters, int(column / 3.2)))
     layout["shapes"] += [
         _framed(0.5, len(words) + 0.5, query + 1, size.line),
         _framed(key + 0.5, key + 1.5, query + 1, 2 * size.line),
