@@ -69,7 +69,7 @@ def attention_maps(
         f"maps {heads} {queries} {keys}",
         margin=grid.margin,
         plot_bgcolor=style.HIDDEN,
-        coloraxis=colours_of(stage, score_limit([values]), size),
+        coloraxis=colours_of(stage, colour_limit(stage, [values]), size),
     )
     layout = figure["layout"]
     if gaps.any():
@@ -126,7 +126,7 @@ def attention_map(
         f"map {first} {queries} {keys}",
         margin=style.margin(left, right, top, bottom),
         plot_bgcolor=style.HIDDEN,
-        coloraxis=colours_of(stage, limit or score_limit([values]), size),
+        coloraxis=colours_of(stage, limit or colour_limit(stage, [values]), size),
     )
     layout = figure["layout"]
     layout["coloraxis"]["colorbar"]["len"] = round(min(style.BAR_LENGTH, 0.9 * across))
@@ -219,8 +219,10 @@ def _bar_height(size: Sizes) -> int:
     return round(2.4 * size.small + 18)
 
 
-def score_limit(maps: Iterable[ArrayLike]) -> float:
-    """How far the colours of scores reach from 0, so that all of these maps can be compared."""
+def colour_limit(stage: str, maps: Iterable[ArrayLike]) -> float:
+    """How far the colours of a stage reach from 0, so that all of these maps can be compared."""
+    if stage == "weights":
+        return 1.0
     largest = 0.0
     for values in map(np.asarray, maps):
         seen = values[np.isfinite(values) & (values >= MASKED_BELOW)]

@@ -23,7 +23,7 @@ from playground.figures import (
     spread_chart,
     thumbnails,
 )
-from playground.figures.attention import score_limit
+from playground.figures.attention import colour_limit
 from playground.figures.loss import NOT_BEGUN
 from playground.figures.thumbnails import head_at
 from playground.history.names import title
@@ -464,7 +464,7 @@ def maps(spec: Spec, frame: Frame, choices: Choices) -> dict[str, Part]:
     name, head, stage = chosen_layer(frame, choices), chosen_head(spec, choices), choices.stage
     chosen: Attention = frame.attention[name]
     layers = {layer_title(n): Layer(a.stages[stage], a.hidden) for n, a in frame.attention.items()}
-    limit = score_limit(layer.values for layer in layers.values())
+    limit = colour_limit(stage, (layer.values for layer in layers.values()))
     size = choices.tall(HEIGHT, PROJECTED)
     across = thumbnails_width(spec, frame)
     overview = thumbnails(

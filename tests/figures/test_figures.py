@@ -28,7 +28,7 @@ from playground.figures import (
     spread_chart,
     thumbnails,
 )
-from playground.figures.attention import _grid, score_limit
+from playground.figures.attention import _grid, colour_limit
 from playground.figures.loss import MAX_POINTS, kept, smooth
 from playground.figures.panels import with_gaps
 from playground.figures.style import (
@@ -617,7 +617,7 @@ def test_thumbnails_take_no_more_height_than_there_is(layers, heads, projector):
 def test_scores_that_cannot_be_seen_do_not_stretch_what_all_heads_share():
     for fill in (-1e9, -np.inf, np.nan, np.finfo(np.float16).min):
         maps = [np.where(CAUSAL, fill, SCORES), SCORES * 2]
-        assert score_limit(maps) == nice_limit(2 * float(np.abs(SCORES).max()))
+        assert colour_limit("masked", maps) == nice_limit(2 * float(np.abs(SCORES).max()))
 
 
 def test_query_and_key_lengths_may_differ():
