@@ -260,7 +260,6 @@ def attention_side_by_side(
     )
     layout = figure["layout"]
     layout["uirevision"] = f"beside {values.shape} {pair}"
-    panels.stack(figure)
     if pair:
         _difference(figure, titles, stage, width, size)
     _wrap_titles(layout, width, size)

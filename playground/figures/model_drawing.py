@@ -307,8 +307,8 @@ def _sublayer(pen: _Pen, sublayer: Sublayer, y: float) -> tuple[float, float]:
         pen.plus(_STREAM, joint)
     for i, switch in enumerate(sublayer.joint):
         pen.switch(_STREAM + 18, y + i * _CHIP, switch)
-    height = max(22, _CHIP * len(sublayer.joint)) if sublayer.joint else 0
     if sublayer.joint:
+        height = _CHIP * len(sublayer.joint)
         end = y + 22 if sublayer.adds else y
         pen.way((_STREAM, y + height + _GAP), (_STREAM, end), arrow=sublayer.adds)
         y += height + _GAP

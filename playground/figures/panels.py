@@ -408,15 +408,12 @@ def note(message: str) -> dict[str, Any]:
     return annotation(message, 0.5, 0.5, colour=MUTED, xref="paper", yref="paper")
 
 
-def reference_label(
-    text: str, value: float, size: Sizes, *, side: str = "bottom", log: bool = False
-) -> dict[str, Any]:
+def reference_label(text: str, value: float, size: Sizes, side: str = "bottom") -> dict[str, Any]:
     """Label of a level line, at its right end; `side` "bottom" is above it, "top" below."""
     return annotation(
         escape(text),
         0.995,
-        # Notes on a log axis count in powers of ten.
-        math.log10(max(value, 1e-12)) if log else value,
+        value,
         size=size.small,
         colour=MUTED,
         xref="x domain",

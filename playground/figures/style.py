@@ -34,7 +34,6 @@ RUN_COLOURS = (
 )
 # Six, beside eight colours: the first 24 runs differ in one or the other, the first six in both.
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-RIGHT, WRONG = RUN_COLOURS[2], RUN_COLOURS[1]
 RIGHT_MARK, WRONG_MARK = "✓", "✗"
 
 # Neutrals: placeholders that the component exchanges for the theme's own.

@@ -13,9 +13,9 @@ _component = st.components.v2.component(
 .pictures svg { display: block; height: auto; max-width: 100%; }
 .pictures .narrow { width: 27rem; }
 .pictures .wide { width: 53rem; }
-.pictures .wide, .save .wide { display: none; }
+.pictures .wide { display: none; }
 @container (min-width: 53rem) {
-  .pictures .wide, .save .wide { display: block; }
+  .pictures .wide { display: block; }
   .pictures .wide ~ .narrow { display: none; }
 }
 .save { display: flex; gap: 0.5rem; margin-top: 0.5rem; }
