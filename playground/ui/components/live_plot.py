@@ -63,9 +63,8 @@ def live_plot(
     height: int | None = None,
     alt: str | None = None,
     on_click: Callable[[Click], None] | None = None,
-    clickable: bool = False,
     name: str | None = None,
-) -> Click | None:
+) -> None:
     """Show a figure; call it again with the same key to change it in place.
 
     Args:
@@ -73,21 +72,16 @@ def live_plot(
         key: identity of the picture on the page. Two equal figures need two keys.
         height: pixels; by default what the figure's layout says.
         alt: text alternative; by default the figure's own.
-        on_click: called with the clicked point before the rerun.
-        clickable: report clicks as this function's result, without a callback.
+        on_click: called with the clicked point, before the fragment that the picture is in, or the
+            page, is run again.
         name: file name of a saved picture; by default the key.
-
-    Returns:
-        The point clicked since the last run, else None. A click reruns the fragment that the
-        picture is in, or the page.
     """
     if not isinstance(figure, dict):
         figure = json.loads(figure.to_json())
-    clickable = clickable or on_click is not None
     said = alt or alt_text(figure)
     title, caption = about_idea(key, said)
-    plot = Plot(figure, name or key, clickable, height, alt, title, caption)
-    return show_plot(shown(key, plot), on_click)
+    plot = Plot(figure, name or key, on_click is not None, height, alt, title, caption)
+    show_plot(shown(key, plot), on_click)
 
 
 def about_idea(key: str, alt: str) -> tuple[str, tuple[str, ...]]:
@@ -104,7 +98,7 @@ def _is_there(key: str) -> bool:
     return st.session_state.get(key) is not None
 
 
-def show_plot(part: Shown, on_click: Callable[[Click], None] | None = None) -> Click | None:
+def show_plot(part: Shown, on_click: Callable[[Click], None] | None = None) -> None:
     """The same for a part of what a page shows, which the stream changes in its place."""
 
     def clicked() -> None:
@@ -112,8 +106,4 @@ def show_plot(part: Shown, on_click: Callable[[Click], None] | None = None) -> C
         if on_click is not None and point is not None:
             on_click(Click(**point))
 
-    result = _component(
-        key=part.key, data=part.message, height=part.part.size, on_click_change=clicked
-    )
-    point = result.get("click")
-    return Click(**point) if point else None
+    _component(key=part.key, data=part.message, height=part.part.size, on_click_change=clicked)
