@@ -6,7 +6,7 @@ drawing (`currentColor`), and fills let the background shine through, so one dra
 and dark. All lengths are in the drawing's own units; `WIDTH` of them are one stack.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import NamedTuple
@@ -113,24 +113,6 @@ class Model:
     title: str
     switches: tuple[Switch, ...]
     stacks: tuple[Stack, ...]
-
-
-def boxes(stack: Stack) -> Iterator[tuple[Box, int]]:
-    """The boxes of a stack in the order of the stream, and how often each is there."""
-    yield stack.embedding, 1
-    if stack.position is not None:
-        yield stack.position, 1
-    for sublayer in stack.sublayers:
-        around = [sublayer.box] + [sublayer.norm] * (sublayer.norm is not None)
-        for box in reversed(around) if sublayer.norm_first else around:
-            yield box, stack.n_blocks
-    for box in stack.above:
-        yield box, 1
-
-
-def n_parameters(model: Model) -> int:
-    """What all boxes learn, as often as each is there."""
-    return sum(box.parameters * times for stack in model.stacks for box, times in boxes(stack))
 
 
 def in_words(model: Model) -> str:

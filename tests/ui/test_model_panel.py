@@ -1,6 +1,7 @@
 """The drawing of a model says what the model is: held against the model that is built."""
 
 from collections import Counter
+from collections.abc import Iterator
 from itertools import product
 from xml.etree import ElementTree
 
@@ -15,12 +16,12 @@ from core.trace import Recorder
 from playground.figures.model_drawing import (
     LIVE,
     RESTART,
+    Box,
     Model,
+    Stack,
     Switch,
-    boxes,
     in_words,
     model_svg,
-    n_parameters,
 )
 from playground.ui.link import MODEL
 from playground.ui.model_panel import describe
@@ -48,6 +49,24 @@ NUMBERS = {"vocab_size": (2, 12, 95), "max_len": (8, 20, 512), "n_heads": (1, 2,
 
 def small(**knobs) -> ModelConfig:
     return ModelConfig(**{"d_model": 8, "n_heads": 2, "d_ff": 8, "max_len": 8} | knobs)
+
+
+def boxes(stack: Stack) -> Iterator[tuple[Box, int]]:
+    """The boxes of a stack in the order of the stream, and how often each is there."""
+    yield stack.embedding, 1
+    if stack.position is not None:
+        yield stack.position, 1
+    for sublayer in stack.sublayers:
+        around = [sublayer.box] + [sublayer.norm] * (sublayer.norm is not None)
+        for box in reversed(around) if sublayer.norm_first else around:
+            yield box, stack.n_blocks
+    for box in stack.above:
+        yield box, 1
+
+
+def n_parameters(model: Model) -> int:
+    """What all boxes learn, as often as each is there."""
+    return sum(box.parameters * times for stack in model.stacks for box, times in boxes(stack))
 
 
 def switches(model: Model) -> list[Switch]:
