@@ -135,20 +135,23 @@ class ModelConfig(Knobs):
         """Width inside the feed-forward: `d_ff`, or 4·d_model (paper, section 3.3)."""
         return self.d_ff or 4 * self.d_model
 
+    def how_many(self) -> dict[str, int]:
+        """How often each part is there."""
+        stacks, per_layer = (2, 3) if self.architecture == "encoder-decoder" else (1, 1)
+        blocks, attentions = stacks * self.n_layers, per_layer * self.n_layers
+        ffns = self.ffn * blocks
+        norms = (self.norm != "none") * (attentions + ffns) + (self.norm == "pre") * stacks
+        return {"blocks": blocks, "attention": attentions, "feed-forward": ffns, "norms": norms}
+
     def parameters_by_part(self) -> dict[str, int]:
         """How many numbers each part of the model learns, without building it."""
-        d, hidden, layers = self.d_model, self.d_hidden, self.n_layers
-        crossing = self.architecture == "encoder-decoder"
-        attentions = layers * (3 if crossing else 1)
-        stacks = 2 if crossing else 1
-        sublayers = attentions + self.ffn * stacks * layers
-        norms = {"post": sublayers, "pre": sublayers + stacks, "none": 0}[self.norm]
+        d, hidden, many = self.d_model, self.d_hidden, self.how_many()
         return {
             "embedding": self.vocab_size * d,
             "positions": self.max_len * d if self.position == "learned" else 0,
-            "attention": attentions * 4 * (d * d + d),
-            "feed-forward": self.ffn * stacks * layers * (2 * d * hidden + hidden + d),
-            "norms": norms * 2 * d,
+            "attention": many["attention"] * 4 * (d * d + d),
+            "feed-forward": many["feed-forward"] * (2 * d * hidden + hidden + d),
+            "norms": many["norms"] * 2 * d,
             "unembedding": 0 if self.tie_embeddings else self.vocab_size * d,
         }
 

@@ -56,10 +56,9 @@ def _row_tokens(task: Task, architecture: str) -> int:
 def memory_of(spec: Spec) -> Memory:
     """What a run takes while its model is there."""
     model, tokens = spec.model, step_tokens(spec)
-    stacks = 2 if model.architecture == "encoder-decoder" else 1
     weights = 4 * 4 * model.n_parameters  # the weights, their gradient and AdamW's two moments
-    a_layer = 16 * model.d_model + 3 * model.d_hidden
-    activations = 4 * tokens * (stacks * model.n_layers * a_layer + 4 * model.vocab_size)
+    blocks = model.how_many()["blocks"] * (16 * model.d_model + 3 * model.d_hidden)
+    activations = 4 * tokens * (blocks + 4 * model.vocab_size)
     # A number for each query and key of each row, because rows differ in their padding; ALiBi
     # has one for each head.
     maps = model.n_heads if model.position == "alibi" else 1
@@ -71,7 +70,7 @@ def memory_of(spec: Spec) -> Memory:
 def frame_bytes(spec: Spec) -> int:
     """Bytes of one frame: what its attention maps show at each stage."""
     model = spec.model
-    maps = model.n_layers * (3 if model.architecture == "encoder-decoder" else 1)
+    maps = model.how_many()["attention"]
     return 4 * len(STAGES) * maps * model.n_heads * min(MAX_PROBE, model.max_len) ** 2
 
 

@@ -30,7 +30,6 @@ IN_ATTENTION = {
     "rotary": "q and k are rotated by their position",
     "alibi": "each score drops with the distance",
 }
-DIVISORS = {"sqrt_d_head": "√d_k", "none": "", "d_head": "d_k", "sqrt_d_model": "√d_model"}
 
 
 def draw(spec: Spec) -> None:
@@ -39,10 +38,9 @@ def draw(spec: Spec) -> None:
     model = describe(spec.model, {name: usual for name, (usual, _) in changed.items()})
     pictures = [model_svg(model, wide) for wide in (False, True)[: len(model.stacks)]]
     drawing(pictures, key="model_drawing", name=f"model-{spec.task.name}")
-    values = {**spec.task.to_dict(), **spec.model.to_dict(), **spec.training.to_dict()}
-    values.pop("vocabulary", None)
+    parts = spec.to_dict()
     with st.expander("The configuration as JSON"):
-        st.json(values)
+        st.json(parts["task"] | parts["model"] | parts["training"])
 
 
 def describe(config: ModelConfig, usual: Mapping[str, Any] = MappingProxyType({})) -> Model:
@@ -59,12 +57,12 @@ class _Parts:
 
     def __init__(self, config: ModelConfig, usual: Mapping[str, Any]) -> None:
         self.config, self.usual = config, usual
-        self.counts = config.parameters_by_part()
+        self.counts, self.many = config.parameters_by_part(), config.how_many()
         self.crossing = config.architecture == "encoder-decoder"
-        stacks = 1 + self.crossing
-        self.n_attentions = config.n_layers * (3 if self.crossing else 1)
-        self.n_ffns = stacks * config.n_layers * config.ffn
-        self.n_norms = self.n_attentions + self.n_ffns + stacks * (config.norm == "pre")
+
+    def learns(self, part: str) -> int:
+        """How many numbers one such part learns."""
+        return self.counts[part] // self.many[part]
 
     def switch(self, name: str) -> Switch:
         value = self.config.mask_rule if name == "mask" else getattr(self.config, name)
@@ -203,7 +201,7 @@ class _Parts:
         switches: list[str],
     ) -> Sublayer:
         config = self.config
-        divisor = DIVISORS[config.scale] and f"/{DIVISORS[config.scale]}"
+        divisor = "" if config.scale == "none" else f"/{value_text('scale', config.scale)}"
         sees = allowed_keys(may_see, MASK_SHOWN, MASK_SHOWN, torch.device("cpu")).tolist()
         masked = " + mask" if config.pad_mask or not all(map(all, sees)) else ""
         distance = " − distance" * (config.position == "alibi" and title != "Cross-attention")
@@ -223,7 +221,7 @@ class _Parts:
                 *facts,
             ),
             self.switches("n_heads", "scale", *switches, "pad_mask"),
-            parameters=self.counts["attention"] // self.n_attentions,
+            parameters=self.learns("attention"),
             sees=tuple(map(tuple, sees)),
         )
         return self.connected(box)
@@ -240,7 +238,7 @@ class _Parts:
             (f"{config.d_model} → {config.d_hidden} → {config.d_model}, at each position",),
             self.switches("d_ff", "activation"),
             self.switch("ffn"),
-            self.counts["feed-forward"] // self.n_ffns,
+            self.learns("feed-forward"),
         )
         return self.connected(box)
 
@@ -252,8 +250,7 @@ class _Parts:
         return Sublayer(box, self.config.residual, norm, first, self.switches(*joint))
 
     def norm(self, *facts: str) -> Box:
-        counted = self.counts["norms"] // self.n_norms
-        return Box("LayerNorm", "norm", facts, (), self.switch("norm"), counted)
+        return Box("LayerNorm", "norm", facts, (), self.switch("norm"), self.learns("norms"))
 
     def final_norm(self) -> tuple[Box, ...]:
         """Pre-norm leaves the stream as large as it grew: one norm at its end."""
