@@ -6,9 +6,8 @@ const newest = new Map(); // key of an element -> { number, text }: the newest t
 const themes = new Map();
 const decoder = new TextDecoder();
 
-// On our own server. Streamlit's own scripts tell where the app is mounted.
-const own = document.querySelector('script[src*="static/js/"]');
-const BASE = own ? own.src.split("static/js/")[0] : new URL("./", location.href).href;
+// Where the app is mounted: this script is in its folder `assets/`.
+const BASE = new URL("..", import.meta.url).href;
 const scriptUrl = () => BASE + SCRIPT;
 
 // Once per page.
