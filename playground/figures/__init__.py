@@ -1,4 +1,4 @@
-"""Figures: (arrays, tokens, labels) -> Plotly's JSON form. No Streamlit, no torch."""
+"""Figures: (arrays, tokens, labels) -> Plotly's JSON form, HTML or SVG. No Streamlit, no torch."""
 
 from playground.figures.attention import STAGES, attention_map, attention_maps
 from playground.figures.comparison import (

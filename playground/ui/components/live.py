@@ -1,4 +1,4 @@
-"""What moves on a page: words and figures, drawn by one script that Streamlit's components share.
+"""What moves on a page: words and figures, drawn by one script that their components share.
 
 The script is served by `playground/app.py`, so that it travels once and not with every message.
 Streamlit draws each part once; from then on the stream of the tab (`playground/live/`) changes it.
