@@ -1,7 +1,6 @@
 """History: earlier runs in a table; over each other, on the Playground, in the knobs."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -13,7 +12,7 @@ import streamlit as st
 from playground.export.files import cell
 from playground.figures import Band, attention_maps, attention_side_by_side, comparison_chart
 from playground.history.database import MAX_ENTRIES, Entry, HistoryUnavailable
-from playground.history.names import tell_apart
+from playground.history.names import specs_of, tell_apart
 from playground.history.recorder import RECORDER, SETTING, WORTH_KEEPING
 from playground.runs.controller import Ghost
 from playground.runs.snapshot import Frame
@@ -29,6 +28,7 @@ from playground.ui.run_panels import IN_WORDS, log_switch, references, say_apart
 from playground.ui.session import controller as my_controller
 from playground.ui.session import for_visitor, history_owner, how_long
 
+MINE = "the Playground's run"
 MOST_NAMED = 5  # entries that cannot be read
 MOST_SHOWN = 6  # curves and maps beside each other
 SMALL_CURVE = 40  # points
@@ -61,7 +61,10 @@ def table(entries: tuple[Entry, ...]) -> list[Entry]:
             ),
             "steps": st.column_config.NumberColumn(width=70),
             "final loss": st.column_config.NumberColumn(
-                format="%.3f", width=90, help="Mean of the last 20 training losses, in nats."
+                format="%.3f",
+                width=90,
+                help="Mean of the last 20 training losses, or of those since a knob was turned, in "
+                "nats.",
             ),
             "accuracy": st.column_config.NumberColumn(
                 format="%.1f%%", width=90, help="On the validation examples, at the end."
@@ -82,7 +85,7 @@ def row(entry: Entry) -> dict[str, Any]:
     return {
         "when": datetime.fromtimestamp(entry.created, zone()).replace(tzinfo=None),
         "what changed": cell(entry.label),
-        "compared": entry.spec.get("label", ""),
+        "compared": cell(entry.spec.get("label", "")),
         "task": entry.spec["task"]["task"],
         "steps": result.steps,
         "final loss": result.final_loss,
@@ -217,7 +220,7 @@ def actions(chosen: list[Entry]) -> None:
 # --- pictures -------------------------------------------------------------------------------
 
 
-def curves(chosen: list[Entry]) -> None:
+def curves(chosen: list[Entry], names: dict[int, str], shared: str, specs: dict[int, Spec]) -> None:
     with st.container(horizontal=True, key="history_switches"):
         log = log_switch()
         view = controller.view
@@ -230,28 +233,29 @@ def curves(chosen: list[Entry]) -> None:
                 help="The run that is on the Playground now.",
             )
         )
-    names, shared = tell_apart(chosen, own_text.in_use())
     bands = [
         one_curve(names[entry.id], entry.view, i)
         for i, entry in enumerate(chosen, 1)  # the colours that they have in the Playground
     ]
     if with_mine:
-        bands.append(one_curve("the Playground's run", view, 0))
+        bands.append(one_curve(MINE, view, 0))
     tasks = {repr(sorted(entry.spec["task"].items(), key=str)) for entry in chosen}
     if len(tasks) > 1:
         st.caption("These runs learn different tasks: their losses cannot be compared directly.")
     if shared:
         st.caption(literal(f"All of them: {shared}; what is not named is at its default."))
-    specs = specs_of({names[entry.id]: entry for entry in chosen})
-    if with_mine:
-        specs["the Playground's run"] = view.spec
-    say_apart(specs)
+    ended = {}  # as they were in the end
+    if len(specs) == len(chosen):  # otherwise nothing is known of one
+        ended = {names[e.id]: specs[e.id].replayed(e.view.changes) for e in chosen}
+        if with_mine:
+            ended[MINE] = view.spec
+    say_apart(ended)
     figure = comparison_chart(
         bands,
         log=log,
         width=600,
         size=tall(430),
-        **references(*specs.values()),
+        **references(*ended.values()),
     )
     live_plot(figure, key="history_curves", name="history")
 
@@ -262,17 +266,8 @@ def one_curve(label: str, view: View, colour: int) -> Band:
     return Band(label, view.steps.tolist(), *losses, colour_index=colour, marks=view.marks)
 
 
-def specs_of(named: dict[str, Entry]) -> dict[str, Spec]:
-    """What they were in the end; nothing where a text is no longer here."""
-    with suppress(ValueError):
-        began = {k: Spec.from_dict(e.spec, own_text.in_use()) for k, e in named.items()}
-        return {k: spec.replayed(named[k].view.changes) for k, spec in began.items()}
-    return {}
-
-
-def pictures(chosen: list[Entry]) -> None:
+def pictures(chosen: list[Entry], names: dict[int, str]) -> None:
     """The attention that the chosen runs ended with."""
-    names, _ = tell_apart(chosen, own_text.in_use())
     found = {names[entry.id]: picture_of(entry) for entry in chosen}
     found = {label: picture for label, picture in found.items() if picture is not None}
     layers = layers_in_common(list(found.values()))
@@ -359,10 +354,12 @@ def page() -> None:
         left, right = st.columns(2, gap="medium")
     else:
         left = right = st.container()
+    specs = specs_of(shown, own_text.in_use())
+    names, shared = tell_apart(shown, specs)
     with left:
-        curves(shown)
+        curves(shown, names, shared, specs)
     with right:
-        pictures(shown)
+        pictures(shown, names)
 
 
 controller, owner = my_controller(), history_owner()

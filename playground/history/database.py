@@ -84,7 +84,7 @@ class Result:
     status: str
     message: str  # why it diverged or failed
     steps: int
-    final_loss: float | None  # mean of the last 20 steps
+    final_loss: float | None  # mean of the last 20 steps, or of those since a knob was turned
     val_loss: float | None
     accuracy: float | None
     seconds: float

@@ -1,6 +1,6 @@
 """What a run is called in the history, and beside others."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from core.train import Change
@@ -17,18 +17,27 @@ def title(spec: Spec, changes: Iterable[Change] = ()) -> str:
     return "; ".join(filter(None, words))
 
 
-def tell_apart(entries: Sequence[Entry], text: str | None = None) -> tuple[dict[int, str], str]:
+def specs_of(entries: Iterable[Entry], text: str | None = None) -> dict[int, Spec]:
+    """What the runs began as, by id; without those of a text that is no longer here.
+
+    Args:
+        text: the visitor's own text.
+    """
+    specs = {}
+    for entry in entries:
+        with suppress(ValueError):
+            specs[entry.id] = Spec.from_dict(entry.spec, text)
+    return specs
+
+
+def tell_apart(entries: Sequence[Entry], specs: Mapping[int, Spec]) -> tuple[dict[int, str], str]:
     """What tells each of these runs from the others, by its id; and what all of them share.
 
     A name that its visitor gave it stays.
 
     Args:
-        text: the visitor's own text; runs of another one keep their whole names.
+        specs: theirs, by id; where one is missing they keep their whole names.
     """
-    specs = {}
-    for entry in entries:
-        with suppress(ValueError):  # its text is no longer here
-            specs[entry.id] = Spec.from_dict(entry.spec, text)
     if len(entries) < 2 or len(specs) < len(entries):
         return _numbered({entry.id: entry.label for entry in entries}), ""
     first, *others = specs.values()

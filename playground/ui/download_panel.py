@@ -14,7 +14,7 @@ import streamlit as st
 from core.tasks.sources import MAX_TEXT_BYTES
 from playground.export.files import MAX_CONFIG_BYTES, config_from_json, config_json, metrics_csv
 from playground.export.single_file import script
-from playground.history.recorder import title
+from playground.history.names import title
 from playground.runs import saved_run
 from playground.runs.controller import Controller
 from playground.runs.limits import check_limits
@@ -34,7 +34,7 @@ ADD_TEXT = (
 def draw(controller: Controller) -> None:
     """The tab: downloads on the left, uploads on the right."""
     if st.session_state.pop("loaded", False):
-        st.rerun()  # the knobs are outside of what is drawn again and again
+        st.rerun()  # the knobs are outside of this fragment
     left, right = st.columns(2, gap="large")
     with left:
         downloads(controller)

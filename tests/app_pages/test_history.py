@@ -15,7 +15,7 @@ from helpers import SMALL, fine, opened, spec_for, texts, wait
 from playground.experiments.comparison import Comparison
 from playground.experiments.variants import make_setup
 from playground.history.database import History, HistoryUnavailable
-from playground.history.names import tell_apart, title
+from playground.history.names import specs_of, tell_apart, title
 from playground.history.recorder import RECORDER, WORTH_KEEPING, Recorder
 from playground.runs.pool import Runs
 from playground.runs.spec import Spec
@@ -309,15 +309,18 @@ def test_beside_others_a_run_is_called_by_what_differs():
         add(title(spec_for(**knobs, steps=50)), spec_for(**knobs))
     add("my name", spec_for(scale="none", lr=0.01))
     entries = History().list("")
-    names, shared = tell_apart(entries)
+    names, shared = tell_apart(entries, specs_of(entries))
     expected = ["my name"]
     expected += [
         f"scale={s}, lr={lr}" for s, lr in (("√d_k", 0.001), ("√d_k", 0.01), ("none", 0.001))
     ]
     assert list(names.values()) == expected
     assert "steps=50" in shared and "scale" not in shared and "lr=" not in shared
-    assert list(tell_apart(entries[1:2])[0].values()) == [entries[1].label], "alone: all of it"
-    same, _ = tell_apart([entries[1], replace(entries[1], id=0)])
+    assert list(tell_apart(entries[1:2], specs_of(entries))[0].values()) == [entries[1].label], (
+        "alone: all of it"
+    )
+    twins = [entries[1], replace(entries[1], id=0)]
+    same, _ = tell_apart(twins, specs_of(twins))
     assert list(same.values()) == [f"{entries[1].label} (1)", f"{entries[1].label} (2)"]
     test = choose(opened("history"), 1, 2)
     assert "steps=50" in texts(test.caption), "what all of them share is said once"

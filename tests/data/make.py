@@ -23,7 +23,7 @@ from playground.experiments.comparison import apply, read_link
 from playground.experiments.scenarios import plain
 from playground.export.files import config_from_json, config_json, metrics_csv
 from playground.history.database import History
-from playground.history.recorder import title
+from playground.history.names import title
 from playground.ideas.common import Knob
 from playground.runs import saved_run
 from playground.runs.pool import Runs
