@@ -172,6 +172,8 @@ def foreseen() -> Spec | None:
     try:
         task = TASKS[name](**values)
         model = {key: knob.present() for key, knob in MODEL.items()}
+        if model["mask"] != "window":
+            del model["window"]  # its knob is not drawn
         training = {key: knob.present() for key, knob in TRAINING.items()}
         spec = Spec(ModelConfig.for_task(task, **model), task, TrainConfig(**training))
         check_limits(spec)

@@ -181,8 +181,7 @@ class Picture:
             ),
             **tabs.get(choices.tab, dict)(),
         }
-        run = self.controller.run
-        began = self.spec if run is None or view is None else run.started
+        began = self.spec if view is None else view.began
         turned = () if then is None else then.changes
         return captioned(parts, text, configuration(began, turned, frame.step))
 
@@ -207,14 +206,14 @@ def foresee(controller: Controller) -> None:
 
 def draw(controller: Controller) -> None:
     """The panels. The stream changes what moves in them; a switch among them redraws them alone."""
-    show(controller)  # the new picture is on its way before its widgets are
-    spec = controller.spec
+    chosen, parts = Choices.of_page(), show(controller)  # on its way before its widgets are
+    spec, frame = controller.spec, controller.frames(controller.view)[-1]
     top = st.container(key="verdict_line")
     left, right = st.columns([1, 1.12], gap="medium")
     with left:
         loss_switches(controller)
     with right:
-        map_switches(spec, controller.frames(controller.view)[-1])
+        map_switches(spec, frame)
     left_below, right_below = st.columns([2, 1], gap="medium", vertical_alignment="bottom")
     with right_below:
         controls.draw_example(spec)
@@ -223,7 +222,8 @@ def draw(controller: Controller) -> None:
         key="details",
         on_change="rerun",
     )
-    parts = show(controller)
+    if Choices.of_page() != chosen:  # a widget has settled on another value
+        parts = show(controller)
     with top:
         said, measured = st.columns([3, 2], gap="medium")
     with said:
@@ -234,7 +234,7 @@ def draw(controller: Controller) -> None:
         show_plot(parts["loss_chart"])
         live_html(parts["notice"])
     with right:
-        draw_maps(spec, controller.frames(controller.view)[-1], parts)
+        draw_maps(spec, frame, parts)
     with left_below:
         live_slider(parts["scrubber"], _scrub)
     details(controller, tabs, parts)

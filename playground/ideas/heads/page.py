@@ -21,7 +21,7 @@ from playground.runs.view import View
 from playground.ui.components import live_html, live_plot, live_slider, show_plot
 from playground.ui.knob import Knob
 from playground.ui.page_head import Tall, projector
-from playground.ui.run_panels import NEWEST, frame_shown, scrubbed
+from playground.ui.run_panels import NEWEST, frame_shown, is_moving, scrubbed
 
 COUNTS = (1, 2, 4, 8)
 SPARE = 0.05  # nats: a head that costs less to remove hardly counts
@@ -117,9 +117,7 @@ class Look:
         said = common.paragraph(f"{what_they_do(frame, best, self.worth, names)} {differ}")
         kept = [frame.step for frame in frames]
         return {
-            "heads_scrubber": scrubbed(
-                kept, frame.step, spec.training.steps, view is not None and view.status.moving
-            ),
+            "heads_scrubber": scrubbed(kept, frame.step, spec.training.steps, is_moving(view)),
             "heads_maps": Plot(weights, "heads"),
             "heads_table": Plot(jobs, "jobs of the heads"),
             "heads_diversity": Plot(differences, "diversity"),
