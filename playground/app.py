@@ -1,7 +1,7 @@
 """The server: `streamlit run playground/app.py`.
 
-Serves the pages, and plotly.js from the installed package, so that nothing is loaded from the
-internet. What is set here is set once for the process.
+Serves the pages, the stream, and our scripts with plotly.js from the installed package, so that
+nothing is loaded from the internet. What is set here is set once for the process.
 """
 
 import ctypes

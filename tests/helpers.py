@@ -68,7 +68,7 @@ def fine(test: AppTest) -> AppTest:
 
 
 def until(test: AppTest, true: Callable[[AppTest], bool]) -> AppTest:
-    """Run the page again and again, as its clock does in a browser."""
+    """Run the page again and again, as the stream asks for it in a browser."""
     end = time.monotonic() + DEADLINE
     while not true(test):
         assert time.monotonic() < end, [element.value for element in test.html]

@@ -104,7 +104,7 @@ class Comparison:
 
     @property
     def live(self) -> bool:
-        """Whether a page should look again soon."""
+        """Whether they will change without the visitor."""
         return any_live(self.series())
 
     def play(self) -> None:

@@ -186,5 +186,5 @@ def averaged(series: Sequence[Series]) -> str:
 
 
 def any_live(series: Iterable[Series]) -> bool:
-    """Whether a page should look again soon."""
+    """Whether they will change without the visitor."""
     return any(view.live for line in series for view in line.views)

@@ -27,7 +27,7 @@ def metrics_csv(view: View) -> str:
     A row for step 0 holds the evaluation before any training, if there was one. Numbers have as
     many digits as it takes to read the same float32 back.
     """
-    import pandas as pd  # which takes a second; no page needs it before a download
+    import pandas as pd  # which takes a second; only History and this need it
 
     layers = {f"grad_norm.{layer}": norms for layer, norms in view.layer_norms.items()}
     training = pd.DataFrame(

@@ -2,14 +2,14 @@
 
 A figure is a plain dict in Plotly's form (`{"data": [...], "layout": {...}}`), and
 `go.Figure(figure)` accepts every one of them. Building `go.Figure` objects costs 9 ms for eight
-heat maps, writing them 5 ms more; the dict costs a few tenths of that, and a page draws twice a
-second.
+heat maps, writing them 5 ms more; the dict costs a few tenths of that, and a page draws up to
+five times a second.
 
 Figures know nothing of light and dark. They use the colours named here, and the live component
 exchanges each for its counterpart in the visitor's theme (`RUN_COLOURS` for the theme's
-categorical palette, `TEXT`, `MUTED`, `GRID` and `HIDDEN` for its neutrals). By themselves
-they are readable on either background. What most figures need of an axis, a note or a bar is
-said once in `TEMPLATE`; a figure says only what differs.
+categorical palette, `TEXT`, `MUTED`, `GRID`, `HIDDEN` and `PAPER` for its neutrals). By
+themselves they are readable on either background. What most figures need of an axis, a note or a
+bar is said once in `TEMPLATE`; a figure says only what differs.
 """
 
 import math

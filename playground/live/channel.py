@@ -195,7 +195,7 @@ class Channel:
         return (self._scene.phase or self._scene.moving)(seen)
 
     def _on_page(self, part: Shown) -> Shown:
-        """What the page itself says of a part: a figure only once to whom the stream tells it."""
+        """What the page itself says of a part: words, and all else only where it is not told."""
         if isinstance(part.part, Html):
             return part
         if not self.watched:

@@ -25,7 +25,7 @@ class Pace:
     """How long to wait between two looks at a channel that moves.
 
     Args:
-        quickest: seconds; a picture that moves four times a second looks smooth.
+        quickest: seconds; a picture that moves at least four times a second looks smooth.
         share: of one core, for the pictures of all channels together.
     """
 

@@ -76,7 +76,7 @@ class View:
 
     @property
     def live(self) -> bool:
-        """Whether a page should look again soon."""
+        """Whether it will change without the visitor."""
         return self.busy or self.status.moving
 
     @property

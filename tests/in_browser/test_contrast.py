@@ -43,10 +43,10 @@ TEXTS = """
 })()
 """
 
-# What is behind a text is read off a picture of the page without its texts.
 HIDE = """
   * { transition: none !important; caret-color: transparent !important }
 """
+# What is behind a text is read off a picture of the page without its texts.
 NO_TEXT = "* { color: transparent !important } text, tspan { fill: transparent !important }"
 
 JUDGE = """
