@@ -7,7 +7,6 @@ ever unpickled, unpacked or built before it is known to be as small as it says.
 
 import io
 import json
-import math
 import zipfile
 from dataclasses import fields
 from typing import Any, NamedTuple
@@ -152,5 +151,3 @@ def _check_scaler(scaler: dict) -> None:
         lowest = 0 if name == "_growth_tracker" else 1e-30
         if type(value) not in (int, float) or not lowest <= value <= 1e30:
             raise ValueError(f"scaler: {name}={quoted(value)}: expected a number from {lowest}")
-        if not math.isfinite(value):
-            raise ValueError(f"scaler: {name}={value}: must be finite")

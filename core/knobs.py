@@ -158,9 +158,9 @@ class Knobs:
         if unknown := sorted(set(values) - set(known)):
             raise ValueError(f"unknown field {cut(', '.join(unknown))}: {cls.__name__} has {known}")
         config = cls(**values)
-        read = {f.name: getattr(config, f.name) for f in fields(cls) if kinds_of(f)[0] is float}
-        floats = {name: float(value) for name, value in read.items() if value is not None}
-        return replace(config, **floats)  # a file may say 1 for 1.0
+        numbers = [item.name for item in fields(cls) if kinds_of(item)[0] is float]
+        whole = [name for name in numbers if type(getattr(config, name)) is int]  # 1 for 1.0
+        return replace(config, **{n: float(values[n]) for n in whole}) if whole else config
 
     @classmethod
     def hot(cls) -> tuple[str, ...]:

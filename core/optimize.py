@@ -63,13 +63,12 @@ def parameter_groups(model: nn.Module, config: TrainConfig) -> list[dict[str, An
     """The matrices, which weight decay pulls towards zero, and all the rest, which it spares.
 
     Small matrices make a smooth function. A gain near zero would only switch its layer off, and an
-    embedding would shrink whenever its token does not come up (as in
-    minGPT).
+    embedding would shrink whenever its token does not come up (as in minGPT).
     """
-    named = list(model.named_parameters())
-    is_matrix = [p.ndim == 2 and not name.startswith("embed.") for name, p in named]
-    matrices = [p for (_, p), yes in zip(named, is_matrix, strict=True) if yes]
-    others = [p for (_, p), yes in zip(named, is_matrix, strict=True) if not yes]
+    matrices, others = [], []
+    for name, parameter in model.named_parameters():
+        is_matrix = parameter.ndim == 2 and not name.startswith("embed.")
+        (matrices if is_matrix else others).append(parameter)
     return [
         {"params": matrices, "weight_decay": config.weight_decay},
         {"params": others, "weight_decay": 0.0},

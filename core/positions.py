@@ -64,13 +64,13 @@ class Counted(Position):
     def check(self, tokens: Tokens) -> None:
         if tokens.is_meta:  # shapes without numbers
             return
-        begins_late = tokens[:, 0] == PAD
-        if begins_late.any():  # a row of nothing but padding has no token to misread
-            for row in (begins_late & (tokens != PAD).any(1)).nonzero().flatten().tolist():
-                raise ValueError(
-                    f"tokens: row {row} begins with padding: positions are counted from the "
-                    "first column, so padding goes behind the tokens"
-                )
+        # A row of nothing but padding has no token to misread.
+        begins_late = (tokens[:, 0] == PAD) & (tokens != PAD).any(1)
+        if begins_late.any():
+            raise ValueError(
+                f"tokens: row {int(begins_late.nonzero()[0])} begins with padding: positions are "
+                "counted from the first column, so padding goes behind the tokens"
+            )
 
 
 class Sinusoidal(Counted):

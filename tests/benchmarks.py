@@ -427,8 +427,8 @@ def watched_and_not(repeats: int, count: int, window: float) -> tuple[float, lis
     """Runs that are watched on the stream and runs that nobody watches, in turn.
 
     Returns:
-        Steps per second watched over unwatched; pictures a second of each viewer; the share of
-        the pictures that is made in one second, in seconds.
+        Steps per second watched over unwatched; pictures a second of each viewer; seconds
+        that one picture takes.
     """
     pool = Runs()
     rates: dict[bool, list[float]] = {False: [], True: []}

@@ -53,15 +53,6 @@ def the_smallest_numbers_count() -> None:
     torch.set_flush_denormal(False)
 
 
-@pytest.fixture
-def one_thread():
-    """The last digits of a run depend on the number of threads: one, whatever ran before."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(params=DEVICES)
 def device(request) -> str:
     """Each device of this machine in turn."""

@@ -69,14 +69,10 @@ def more() -> DeltaGenerator:
     return st.popover("More", icon=":material/tune:")
 
 
-def choose(*knobs: Knob, rest: Sequence[Knob] = ()) -> list[Any]:
-    """Draw knobs side by side and the rest behind a button, and read them off in this order."""
+def choose(*knobs: Knob) -> list[Any]:
+    """Draw knobs side by side, and read them off in this order."""
     with row():
-        found = [knob.draw() for knob in knobs]
-        if rest:
-            with more():
-                found += [knob.draw() for knob in rest]
-    return found
+        return [knob.draw() for knob in knobs]
 
 
 def beside(share: float, **style: Any) -> Sequence[DeltaGenerator]:
@@ -159,14 +155,9 @@ class Picture:
             f"{self.name}_numbers": _numbers(named, names),
             **more,
         }
-        titled = {
-            key: replace(part, title=IDEAS[self.name.split("_")[0]].title)
-            if isinstance(part, Plot)
-            else part
-            for key, part in parts.items()
-        }
         ready = f"Compared: {', '.join(names)}. {compare_panels.configuration(self.setup.base)}."
-        return captioned(titled, *(compare_panels.in_short(named) if named else (ready,)))
+        lines = compare_panels.in_short(named) if named else (ready,)
+        return captioned(parts, *lines, title=IDEAS[self.name.split("_")[0]].title)
 
 
 def training(
@@ -182,7 +173,7 @@ def training(
     Args:
         names: what to call the base and each variant.
         moving: more that moves, made from the runs by name (none: they have not begun) in a
-            thread that knows no visitor; equal functions make equal parts.
+            thread that knows no visitor.
         after: draws more below the curves: `moving`'s parts, and what holds until a run begins,
             rests or ends. Without it the parts stand one below the other.
     """

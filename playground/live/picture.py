@@ -69,11 +69,17 @@ class Slider:
 Part = Plot | Html | Slider
 
 
-def captioned(parts: Mapping[str, Part], *lines: str) -> dict[str, Part]:
-    """The same parts, with lines that stand over each figure once it is saved."""
+def captioned(parts: Mapping[str, Part], *lines: str, title: str = "") -> dict[str, Part]:
+    """The same parts, with lines that stand over each figure once it is saved.
+
+    Args:
+        title: of the saved pictures; empty: each figure's own.
+    """
     said = tuple(filter(None, lines))
     return {
-        key: replace(part, caption=said) if isinstance(part, Plot) else part
+        key: replace(part, caption=said, title=title or part.title)
+        if isinstance(part, Plot)
+        else part
         for key, part in parts.items()
     }
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from core.tasks import Task
 from playground.runs.snapshot import MAX_FRAME_BYTES, MAX_PROBE, STAGES
-from playground.runs.spec import Spec
+from playground.runs.spec import Spec, counted
 from playground.runs.view import MAX_FRAMES
 
 
@@ -122,8 +122,8 @@ def check_share(have: int, more: int, visitors: int, of: int = MAX_RUNS) -> None
     most = share(of, LEAST_RUNS, visitors)
     if have + more > most:
         raise ValueError(
-            f"{_counted(more)} more: you have {have} open, and {_whose(visitors)} {most}; take "
-            "fewer variants or seeds, or press Reset where you need your runs no longer"
+            f"{counted(more, 'run')} more: you have {have} open, and {_whose(visitors)} {most}; "
+            "take fewer variants or seeds, or press Reset where you need your runs no longer"
         )
 
 
@@ -154,10 +154,6 @@ def check_memory(spec: Spec, mine: int, all_runs: int, visitors: int, newcomer: 
 
 def _whose(visitors: int) -> str:
     return "the limit here is" if visitors == 1 else f"with {visitors} visitors your share is"
-
-
-def _counted(runs: int) -> str:
-    return "1 run" if runs == 1 else f"{runs} runs"
 
 
 def _smaller(spec: Spec) -> str:

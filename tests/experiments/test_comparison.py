@@ -29,8 +29,6 @@ from playground.runs.pool import Runs
 from playground.runs.spec import KNOBS, Spec
 from playground.runs.view import Status
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 CPU = Device("cpu", "tests", (("fp32", None), ("bf16", None), ("fp16", "no such arithmetic")))
 
 

@@ -21,8 +21,6 @@ from playground.runs.pool import Runs
 from playground.runs.spec import Spec
 from playground.runs.view import Status
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 FOREVER = 1_000_000
 
 
