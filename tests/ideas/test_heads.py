@@ -254,7 +254,7 @@ def test_the_picture_marks_the_chosen_rows_and_splits_the_width_to_scale():
     assert np.argmax(bars[2]["marker"]["line"]["width"]) == 2
     frames = [s for s in figure["layout"]["shapes"] if s["line"]["width"]]
     assert {(s["y0"], s["y1"]) for s in frames} == {(3.5, 5.5)}
-    assert "rows 4 to 5" in alt_text(figure) and "10 with 4 heads" in alt_text(figure)
+    assert "rows 5 to 6" in alt_text(figure) and "10 with 4 heads" in alt_text(figure)
     go.Figure(figure)
 
 

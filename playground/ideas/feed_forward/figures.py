@@ -258,6 +258,7 @@ def activation_picture(
         showlegend=True,
         legend={"x": 0.02, "y": 0.98, "font": {"size": size.font}},
     )
+    panels.stack(figure)
     functions, histograms = [], []
     for i, (name, y) in enumerate(curves.items()):
         shared = {"dash": style.dash(i), "name": name, "legendgroup": name}

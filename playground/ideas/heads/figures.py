@@ -38,7 +38,7 @@ def split_picture(
     (heads, d_head), d_model = q.shape, len(x)
     first, last = chosen * d_head, (chosen + 1) * d_head
     figure = panels.new_figure(
-        f"W_q has {d_model} rows; head {chosen + 1} of {heads} owns rows {first} to {last - 1}. "
+        f"W_q has {d_model} rows; head {chosen + 1} of {heads} owns rows {first + 1} to {last}. "
         "Parameters of the model: "
         + ", ".join(f"{n:,} with {_heads(h)}" for h, n in parameters.items())
         + ".",
@@ -108,7 +108,7 @@ def split_picture(
         panels.annotation("·", 0.24, 0.5, **paper),
         panels.annotation("=", 0.2985, 0.5, **paper),
         panels.annotation(
-            f"rows {first}–{last - 1}",
+            f"rows {first + 1}–{last}",
             1,
             (first + last - 1) / 2,
             size=size.small,

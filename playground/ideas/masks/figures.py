@@ -65,6 +65,7 @@ def mask_picture(
         ),
         images=[hatch(panel, count, count, (0, 0)) for panel in (0, 1)],
     )
+    panels.stack(figure)
     mask, reach = _mask_map(seen, edited), _reach_map(gradient[0])
     for panel, x, y, traces, title in (
         (0, "key", "query", [mask], "the mask: may query see key?"),
@@ -368,6 +369,7 @@ def padded_picture(
         "padded",
         margin=style.margin(5 * size.font, 8, 2 * size.font, 8),
     )
+    panels.stack(figure)
     down = panels.domains(-(-len(parts) // 2), gap=0.24)[::-1]
     for i, ((name, tokens, _), table) in enumerate(zip(parts, tables, strict=True)):
         row, column = divmod(i, 2)
