@@ -8,6 +8,7 @@ old curve stays as a ghost to compare with.
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain, count
 
 from core.config import ModelConfig, TrainConfig
 from core.device import Device, choose_device
@@ -49,9 +50,10 @@ def named(ghosts: Iterable[Ghost], spec: Spec) -> list[Ghost]:
         label, view = ghost.label, ghost.view
         if view.began is not None:
             other = changes_text(spec.changes_to(view.began)) or "the same knobs"
-            label = plain = "; ".join(filter(None, [other, hot_changes_text(view.changes)]))
-            while label in [one.label for one in found]:
-                label = f"{plain} ({len(found) + 1})"
+            plain = "; ".join(filter(None, [other, hot_changes_text(view.changes)]))
+            names = chain([plain], (f"{plain} ({number})" for number in count(2)))
+            taken = {one.label for one in found}
+            label = next(name for name in names if name not in taken)
         found.append(ghost if label == ghost.label else replace(ghost, label=label))
     return found
 

@@ -8,7 +8,7 @@ import pytest
 from core.train import Trainer
 from helpers import spec_for, wait
 from playground.runs import limits
-from playground.runs.controller import GHOSTS, Controller, untrained, worth_keeping
+from playground.runs.controller import GHOSTS, Controller, Ghost, named, untrained, worth_keeping
 from playground.runs.pool import Runs
 from playground.runs.spec import Spec
 from playground.runs.view import Status, View
@@ -151,6 +151,16 @@ def test_ghosts_are_named_by_what_they_had_whatever_the_knobs_say_now(controller
     trained(controller, spec_for(norm="pre"))
     controller.follow(spec_for(norm="pre", seed=4))
     assert len({ghost.label for ghost in controller.ghosts}) == 3
+
+
+def test_a_name_with_a_number_that_another_ghost_keeps_is_not_given_again():
+    spec, nothing = spec_for(), np.empty(0)
+    known = View(status=Status.DONE, spec=spec, steps=nothing, loss=nothing, began=spec)
+    unknown = replace(known, began=None)
+    kept = [Ghost("the same knobs", unknown), Ghost("the same knobs (3)", unknown)]
+    labels = [ghost.label for ghost in named([*kept, Ghost("", known), Ghost("", known)], spec)]
+    assert labels[:2] == [ghost.label for ghost in kept], "they do not know how they began"
+    assert labels[2:] == ["the same knobs (2)", "the same knobs (4)"]
 
 
 def test_every_change_on_the_way_is_named_not_only_the_last(controller):
