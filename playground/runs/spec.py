@@ -156,8 +156,10 @@ class Spec:
         if getattr(other.task, "source", None) != "own":
             found.pop("text", None)
         # The mask that `auto` means is no other one, whatever the knob says.
-        if replace(other.model, mask=self.model.mask).mask_rule == other.model.mask_rule:
-            found.pop("mask", None)
+        if "mask" in found:
+            mine = replace(other.model, mask=self.model.mask)
+            if mine.mask_rule == other.model.mask_rule:
+                del found["mask"]
         return {name: pair for name, pair in found.items() if name not in FROM_TASK}
 
     def changes_to(self, other: "Spec") -> Changes:
