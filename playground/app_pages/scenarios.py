@@ -202,12 +202,12 @@ def finished(seen: Seen) -> bool:
     return over(seen) and all(view.status.conclusive for line in seen for view in line.views)
 
 
-def answer(scenario: Scenario, seen: Seen) -> None:
+def answer(scenario: Scenario, seen: Seen, happened: Outcome | None) -> None:
     """What was predicted and what was measured: two lines in the same place from Play on."""
     made = attempt(scenario.id)
     with st.container(key="answer"):
-        if finished(seen):
-            say_outcome(made, scenario.outcome(scenarios.measure(scenario, seen)))
+        if happened is not None:
+            say_outcome(made, happened)
         elif over(seen):
             why = {view.message for line in seen for view in line.views if view.message}
             st.error(f"Not all runs finished, so there is no conclusion. {literal(' '.join(why))}")
@@ -216,10 +216,8 @@ def answer(scenario: Scenario, seen: Seen) -> None:
             st.markdown(f"{predicted}Measured: the runs are not over yet.")
 
 
-def reveal(scenario: Scenario, series: Seen) -> None:
+def reveal(scenario: Scenario, series: Seen, results: Results, happened: Outcome) -> None:
     """The numbers, the reason, and the ways on."""
-    results = scenarios.measure(scenario, series)
-    happened = scenario.outcome(results)
     with st.container(border=True, key="outcome"):
         st.dataframe(table(scenario, results), hide_index=True, width="stretch", key="measured")
         st.html(compare_panels.outcome(series, len(series) - 1))
@@ -306,8 +304,10 @@ seen = look(scenario, compared)
 describe(scenario)
 expected = predict(scenario, started=bool(seen))
 buttons(scenario, expected, seen)
+results = scenarios.measure(scenario, seen) if finished(seen) else None
+happened = scenario.outcome(results) if results is not None else None
 if seen:
-    answer(scenario, seen)
+    answer(scenario, seen, happened)
     compare_panels.draw_runs(partial(look, scenario, compared), seen)
-if finished(seen):
-    reveal(scenario, seen)
+if results is not None:
+    reveal(scenario, seen, results, happened)

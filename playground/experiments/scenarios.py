@@ -71,7 +71,7 @@ def _free(view: View) -> float:
 
 
 def _steps(view: View) -> float:
-    blind = view.spec.task.chance(view.spec.model.architecture).blind
+    blind = view.spec.chance.blind
     found = None if view.diverged else steps_to(view.loss, blind / 2)
     return math.inf if found is None else float(found)
 
@@ -211,8 +211,7 @@ class Scenario:
     @cached_property
     def references(self) -> dict[str, dict[str, tuple[float, ...]]]:
         """Chance and floor of the base's task, as if they were runs."""
-        chance = self.base.task.chance(self.base.model.architecture)
-        losses = {"chance": chance.blind, "floor": self.base.floor}
+        losses = {"chance": self.base.chance.blind, "floor": self.base.floor}
         return {
             name: {"loss": (loss,), "validation": (loss,)}
             for name, loss in losses.items()

@@ -9,7 +9,7 @@ from typing import Any
 
 from core.config import ModelConfig, TrainConfig
 from core.knobs import as_text, cut, difference, from_text, knob, quoted, turned
-from core.tasks import TASKS, Task, task_from_dict
+from core.tasks import TASKS, Chance, Task, task_from_dict
 from core.tasks.sequences import SequenceTask
 from core.train import Change
 
@@ -74,6 +74,11 @@ class Spec:
     def of(cls, task: Task) -> "Spec":
         """Every knob of the model and of the training at its default."""
         return cls(ModelConfig.for_task(task), task, TrainConfig())
+
+    @property
+    def chance(self) -> Chance:
+        """The losses that need no reading of the input."""
+        return _chance(self.task, self.model.architecture)
 
     @property
     def floor(self) -> float | None:
@@ -208,6 +213,11 @@ class Spec:
         with within("probe"):
             task.probe(model.architecture, probe)
         return cls(model, task, training, probe, label)
+
+
+@lru_cache(maxsize=256)
+def _chance(task: Task, architecture: str) -> Chance:
+    return task.chance(architecture)
 
 
 @lru_cache(maxsize=256)

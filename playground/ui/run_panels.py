@@ -4,13 +4,12 @@ import html
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import streamlit as st
 
-from core.tasks import Chance, Task
+from core.tasks import Chance
 from core.train import Change
 from playground.figures import (
     Curve,
@@ -97,14 +96,9 @@ def say_apart(specs: Mapping[str, Spec]) -> None:
 
 def _levels(specs: Sequence[Spec]) -> dict[str, list[Any]]:
     return {
-        "chance": [_chance(spec.task, spec.model.architecture) for spec in specs],
+        "chance": [spec.chance for spec in specs],
         "floor": [spec.floor for spec in specs],
     }
-
-
-@lru_cache(maxsize=64)
-def _chance(task: Task, architecture: str) -> Chance:
-    return task.chance(architecture)
 
 
 def watch(controller: Controller) -> None:
