@@ -163,10 +163,11 @@ class Run:
         """The run as it is now, for a page: while it is looked at, it takes live pictures."""
         self._watch.seen()
         with self._lock:
+            place = self._schedule.position(self)
             now = {
-                "status": self._status(),
+                "status": self._status(place),
                 "message": self._message,
-                "queue_position": self._schedule.position(self),
+                "queue_position": place,
                 "busy": bool(self.requests)
                 or (self.state is State.WITH_WORKER and not self.requested),
                 "spec": self._spec,
@@ -174,10 +175,10 @@ class Run:
             }
         return self.record.view(**now)
 
-    def _status(self) -> Status:
+    def _status(self, place: int | None) -> Status:
         if self._outcome is not None:
             return self._outcome
-        if self._schedule.position(self) is not None or self._trainer is None:
+        if place is not None or self._trainer is None:
             return Status.QUEUED
         # A run that is asked to pause still runs until it has paused.
         return Status.RUNNING if self in self._schedule.active else Status.PAUSED
