@@ -10,6 +10,7 @@ from playground.experiments.comparison import Comparison
 from playground.experiments.scenarios import MEASURES, Outcome, Results, Scenario
 from playground.experiments.series import Series, any_live
 from playground.experiments.variants import caution
+from playground.experiments.verdict import verdicts
 from playground.runs import estimate
 from playground.runs.spec import changes_text, counted
 from playground.ui import compare_panels, controls, play_buttons
@@ -220,7 +221,7 @@ def reveal(scenario: Scenario, series: Seen, results: Results, happened: Outcome
     """The numbers, the reason, and the ways on."""
     with st.container(border=True, key="outcome"):
         st.dataframe(table(scenario, results), hide_index=True, width="stretch", key="measured")
-        st.html(compare_panels.outcome(series, len(series) - 1))
+        st.html(compare_panels.outcome(series, verdicts(series), len(series) - 1))
     with st.container(border=True, key="why"):
         st.markdown(f"**Why.** {scenario.explained(results)}")
         if happened.name != scenario.expected:

@@ -15,6 +15,7 @@ from core.train import Trainer
 from playground.experiments.comparison import Comparison
 from playground.experiments.series import Series, any_live, averaged, common_step, waiting
 from playground.experiments.variants import Setup, encode
+from playground.experiments.verdict import verdicts
 from playground.export.sources import source_of
 from playground.figures import comparison_chart
 from playground.figures.loss import NOT_BEGUN
@@ -147,7 +148,8 @@ class Picture:
     def __call__(self, series: tuple[Series, ...]) -> dict[str, Part]:
         names = self.names
         named = [replace(line, label=label) for line, label in zip(series, names, strict=False)]
-        said = compare_panels.outcome(named, len(names) - 1, "What the runs show will stand here.")
+        found, empty = verdicts(named) if named else None, "What the runs show will stand here."
+        said = compare_panels.outcome(named, found, len(names) - 1, empty)
         more = {} if self.moving is None else self.moving(views_of(names, series))
         parts = {
             f"{self.name}_outcome": Html(said),
@@ -156,7 +158,7 @@ class Picture:
             **more,
         }
         ready = f"Compared: {', '.join(names)}. {compare_panels.configuration(self.setup.base)}."
-        lines = compare_panels.in_short(named) if named else (ready,)
+        lines = compare_panels.in_short(named, found) if named else (ready,)
         return captioned(parts, *lines, title=IDEAS[self.name.split("_")[0]].title)
 
 

@@ -19,7 +19,7 @@ from playground.experiments.series import (
     waiting,
 )
 from playground.experiments.variants import CONTRASTS, Setup, caution, encode, read_link
-from playground.experiments.verdict import verdicts
+from playground.experiments.verdict import Verdicts, verdicts
 from playground.figures import Band, attention_side_by_side, comparison_chart, results_bars
 from playground.live.channel import scene_of_runs
 from playground.live.picture import Html, Part, Plot, captioned
@@ -186,28 +186,26 @@ class Curves:
     def __call__(self, series: Seen) -> dict[str, Part]:
         if not series:
             return {}
+        found = verdicts(series)
         side = side_by_side(series, self.side, self.tall) if self.side else {}
-        return captioned(losses(series, self.tall, self.log) | side, *in_short(series))
+        parts = losses(series, self.tall, self.log) | side | self.in_words(series, found)
+        return captioned(parts, *in_short(series, found))
+
+    def in_words(self, series: Seen, found: Verdicts) -> dict[str, Part]:
+        """More parts, of what the seeds say."""
+        return {}
 
 
 class CurvesAndVerdict(Curves):
     """And what the seeds say, in words and numbers."""
 
-    def __call__(self, series: Seen) -> dict[str, Part]:
-        if not series:
-            return {}
-        words = {
-            "outcome": outcome(series, len(series) - 1, large=True),
-            "results": results(series),
-        }
-        return super().__call__(series) | {key: Html(said) for key, said in words.items()}
+    def in_words(self, series: Seen, found: Verdicts) -> dict[str, Part]:
+        said = outcome(series, found, len(series) - 1, large=True)
+        return {"outcome": Html(said), "results": Html(results(series))}
 
 
-def in_short(series: Sequence[Series]) -> tuple[str, str]:
+def in_short(series: Sequence[Series], found: Verdicts) -> tuple[str, str]:
     """What the seeds say of each variant, and what was compared."""
-    found = verdicts(series) if series else None
-    if found is None:
-        return "", ""
     when = f"At step {found.step}: " if found.step else ""
     said = "; ".join(f"{one.name}{one.text}" for one in found.each)
     base, *variants = series
@@ -273,19 +271,25 @@ def draw_runs(look: Callable[[], Seen], series: Seen, kind: type[Curves] = Curve
         st.caption("Choose at least one configuration; all must look at the same example.")
 
 
-def outcome(series: Sequence[Series], count: int, empty: str = "", large: bool = False) -> str:
+def outcome(
+    series: Sequence[Series],
+    found: Verdicts | None,
+    count: int,
+    empty: str = "",
+    large: bool = False,
+) -> str:
     """HTML: what the seeds say about each variant, all read at the same step.
 
     It has its lines from the beginning, so that nothing below moves when they are filled.
 
     Args:
-        series: the base first; none: the runs have not begun.
+        series: the base first.
+        found: what they say; None: the runs have not begun.
         count: how many variants there are.
         empty: what stands here until then.
     """
     head, each, luck = html.escape(empty), ["<div data-line></div>"] * count, ""
-    if series:
-        found = verdicts(series)
+    if found is not None:
         head, luck = html.escape(_when(series, found.step)), html.escape(found.luck)
         each = [
             f'<div data-line data-verdict="{one.kind}"><b>{html.escape(one.name)}</b>'
