@@ -19,12 +19,14 @@ from core.tasks import TASKS
 from playground.experiments.comparison import MAX_SEEDS
 from playground.experiments.series import Series, steps_to
 from playground.experiments.variants import MAX_VARIANTS, Setup, Variant, encode
+from playground.runs.diagnosis import first_attention
 from playground.runs.spec import (
     KNOBS,
     Changes,
     Spec,
     check_fields,
-    in_nats,
+    loss_text,
+    range_text,
     read_value,
     within,
 )
@@ -53,10 +55,7 @@ class Measure:
     def range(self, values: Sequence[float]) -> str:
         """The values of all seeds in words: `0.003 to 0.005`."""
         known = [value for value in values if not math.isnan(value)]
-        if not known:
-            return "–"
-        low, high = self.write(min(known)), self.write(max(known))
-        return low if low == high else f"{low} to {high}"
+        return range_text(known, self.write) if known else "–"
 
 
 def _last(numbers: Sequence[float], view: View, lost: float = math.nan) -> float:
@@ -84,7 +83,7 @@ def _spread(view: View) -> float:
     """Of the first attention's scaled scores, on the example, before the first step."""
     if not view.frames or view.frames[0].step:
         return math.nan
-    return next(iter(view.frames[0].attention.values())).spread
+    return first_attention(view.frames[0]).spread
 
 
 def _gradient(view: View) -> float:
@@ -98,25 +97,21 @@ def _number(value: float) -> str:
     return f"{value:.3g}" if value == 0 or abs(value) >= 1e-3 else f"{value:.0e}"
 
 
-def _nats(value: float) -> str:
-    return in_nats(value) if math.isfinite(value) else "diverged"
-
-
 def _share(value: float) -> str:
     return f"{value:.0%}" if math.isfinite(value) else "–"
 
 
 MEASURES: dict[str, Measure] = {
-    "loss": Measure("final loss", View.reached, _nats),
+    "loss": Measure("final loss", View.reached, loss_text),
     "validation": Measure(
-        "validation loss", lambda view: _last(view.val_loss, view, math.inf), _nats
+        "validation loss", lambda view: _last(view.val_loss, view, math.inf), loss_text
     ),
     "accuracy": Measure("accuracy", lambda view: _last(view.val_accuracy, view), _share),
     "free": Measure("accuracy on its own", _free, _share),
     "steps": Measure(
         "steps to half of chance", _steps, lambda n: f"{n:.0f}" if math.isfinite(n) else "never"
     ),
-    "first": Measure("loss of the first step", _first, _nats),
+    "first": Measure("loss of the first step", _first, loss_text),
     "spread": Measure("spread of the scores at step 0", _spread, _number),
     "gradient": Measure("first gradient of block 1", _gradient, _number),
     "lasted": Measure("steps it lasted", lambda view: float(len(view.loss)), lambda n: f"{n:.0f}"),

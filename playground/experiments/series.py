@@ -98,8 +98,7 @@ class Series:
 
     def reached(self, at: int | None = None) -> list[float]:
         """The loss of each seed that has come to a step, or to its end; infinite: diverged."""
-        there = [view for view in self.views if len(view.loss) >= (at or 1)]
-        return [view.reached(at) for view in there]
+        return [view.reached(at) for view in self.views if view.has_come(at)]
 
     def summary(
         self, target: float | None = None, at: int | None = None, measured: int | None = None
@@ -111,7 +110,7 @@ class Series:
             at: what has not come so far is left out.
             measured: the step whose accuracy is meant.
         """
-        whole = [view for view in self.views if len(view.loss) >= (at or 1) and not view.diverged]
+        whole = [view for view in self.views if view.has_come(at) and not view.diverged]
         n_reached = [] if target is None else [steps_to(v.loss[:at], target) for v in whole]
         n_reached = [step for step in n_reached if step is not None]
         accuracy = [accuracy_at(view, measured) for view in whole]
@@ -151,7 +150,7 @@ def measured_together(views: Iterable[View], at: int | None = None) -> int | Non
 
     Runs that diverged, or have not come to `at`, do not count; None: there is no such step.
     """
-    there = [v for v in views if not v.diverged and len(v.loss) >= (at or 1)]
+    there = [v for v in views if not v.diverged and v.has_come(at)]
     steps = [{step for step in v.val_steps.tolist() if at is None or step <= at} for v in there]
     common = set.intersection(*steps) if steps else ()
     return max(common, default=None)

@@ -18,7 +18,7 @@ from core.knobs import NOTHING
 from playground.experiments.series import Series, common_step
 from playground.experiments.variants import BASE
 from playground.runs.diagnosis import LEAK
-from playground.runs.spec import changes_text, in_nats, value_text
+from playground.runs.spec import changes_text, in_nats, loss_text, range_text, value_text
 from playground.runs.view import LAST, Status, View
 
 SMALLEST = 0.001  # nats: what three digits can show
@@ -106,7 +106,8 @@ class Verdicts:
     """One verdict for each variant, and what luck alone would do among so many."""
 
     each: tuple[Verdict, ...]
-    luck: str = ""  # empty where no variant has ended on one side of the base, or before the end
+    # ONE_SEED where it is one; empty where no variant has ended on one side, or before the end.
+    luck: str = ""
     step: int | None = None  # at which all were read; None: at their ends
 
 
@@ -154,12 +155,10 @@ def _pairs(base: Series, variant: Series, at: int | None) -> Iterable[tuple[View
     others = dict(zip(variant.seeds, variant.views, strict=True))
     for seed, view in zip(base.seeds, base.views, strict=True):
         pair = (view, others.get(seed))
-        if all(v and v.status is not Status.FAILED and _is_there(v, at) for v in pair):
+        if all(
+            v and v.status is not Status.FAILED and (v.diverged or v.has_come(at)) for v in pair
+        ):
             yield pair
-
-
-def _is_there(view: View, at: int | None) -> bool:
-    return view.diverged or len(view.loss) >= (at or 1)
 
 
 def _names(base: Series, variant: Series) -> tuple[str, str]:
@@ -191,12 +190,12 @@ def _sentence(
             f" changes nothing here: the losses equal those of {ours}, number for number"
         )
     if n == 1:
-        return "one seed", (f": loss {_end(y[0])}, against {_end(x[0])} for {ours}")
+        return "one seed", (f": loss {loss_text(y[0])}, against {loss_text(x[0])} for {ours}")
     side = one_side(x, y)
     if not side:
         return "mixed", (
             f": no clear difference: lower in {int((y < x).sum())} of {n} seeds "
-            f"(loss {_range(y)}; {ours} {_range(x)})"
+            f"(loss {range_text(y, loss_text)}; {ours} {range_text(x, loss_text)})"
         )
     worse, better = (theirs, ours) if side > 0 else (ours, theirs)
     if not finite.any():
@@ -216,15 +215,6 @@ def _size(gaps: np.ndarray) -> str:
         return f"less than {SMALLEST} nats"
     low, high = in_nats(gaps.min()), in_nats(gaps.max())
     return f"{in_nats(gaps.mean())} nats" + (f" ({low} to {high})" if low != high else "")
-
-
-def _end(loss: float) -> str:
-    return in_nats(loss) if math.isfinite(loss) else "diverged"
-
-
-def _range(losses: np.ndarray) -> str:
-    low, high = _end(losses.min()), _end(losses.max())
-    return low if low == high else f"{low} to {high}"
 
 
 def _leak(pairs: list[tuple[View, View]], theirs: str, ours: str) -> str:

@@ -309,6 +309,6 @@ def _reached(view: View | None, at: int | None) -> str:
     """The loss after `at` steps, or at the end."""
     if view is not None and view.diverged:
         return f"diverged at {len(view.loss)}"
-    if view is None or len(view.loss) < (at or 1):
+    if view is None or not view.has_come(at):
         return "–"
     return in_nats(view.reached(at))

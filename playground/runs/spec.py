@@ -1,7 +1,8 @@
 """What decides a run, and how two of them differ: as data and in words."""
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import Field, dataclass, fields, replace
 from functools import lru_cache
@@ -271,6 +272,17 @@ def counted(n: int, thing: str) -> str:
 def in_nats(loss: float) -> str:
     """A loss with three digits after the point; one that blows up by its power of ten."""
     return f"{loss:.3f}" if loss < 1000 else f"{loss:.1e}"
+
+
+def loss_text(loss: float) -> str:
+    """A loss that a run has reached: infinite where it diverged."""
+    return in_nats(loss) if math.isfinite(loss) else "diverged"
+
+
+def range_text(values: Sequence[float], write: Callable[[float], str]) -> str:
+    """From the lowest to the highest: `0.003 to 0.005`; once where both are written alike."""
+    low, high = write(min(values)), write(max(values))
+    return low if low == high else f"{low} to {high}"
 
 
 def changes_text(changes: Iterable[tuple[str, Any]]) -> str:

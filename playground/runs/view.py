@@ -66,7 +66,7 @@ class View:
     )  # where the validation set was evaluated
     val_loss: np.ndarray = field(default_factory=_nothing)
     val_accuracy: np.ndarray = field(default_factory=_nothing)
-    frames: tuple[Frame, ...] = ()  # oldest first; all but the last one are there to stay
+    frames: tuple[Frame, ...] = ()  # oldest first; which of them stay: `Album`
     changes: tuple[Change, ...] = ()
     began: Spec | None = None  # the spec before the changes; None: not known here
     steps_per_second: float = 0.0  # lately, by the clock on the wall; 0: not known yet
@@ -118,6 +118,10 @@ class View:
         losses = self.recent(step)
         losses = losses[np.isfinite(losses)]
         return float(np.mean(losses, dtype=np.float64)) if len(losses) else math.nan
+
+    def has_come(self, step: int | None = None) -> bool:
+        """Whether it has come to a step, or has done any."""
+        return len(self.loss) >= (step or 1)
 
     def reached(self, step: int | None = None) -> float:
         """What the run has achieved: `recent_loss`, infinite where it diverged."""
