@@ -8,12 +8,12 @@ import streamlit as st
 from playground.experiments import scenarios
 from playground.experiments.comparison import Comparison
 from playground.experiments.scenarios import MEASURES, Outcome, Results, Scenario
-from playground.experiments.series import Series, any_live
+from playground.experiments.series import any_live
 from playground.experiments.variants import caution
 from playground.experiments.verdict import verdicts
-from playground.runs import estimate
-from playground.runs.spec import changes_text, counted
+from playground.runs.spec import Spec, changes_text, counted
 from playground.ui import compare_panels, controls, play_buttons
+from playground.ui.compare_panels import Seen
 from playground.ui.knob import settle, settled
 from playground.ui.literal import literal
 from playground.ui.notes import forget
@@ -81,9 +81,6 @@ def gallery(found: dict[str, Scenario]) -> None:
                     st.caption(attempt(name).mark)
 
 
-Seen = tuple[Series, ...]  # the scenario's runs as a page saw them; none: they have not begun
-
-
 def look(scenario: Scenario, compared: Comparison) -> Seen:
     """The runs of a scenario as they are now."""
     series = compared.series_of(scenario.setup)
@@ -123,18 +120,17 @@ def what_runs(scenario: Scenario) -> None:
 def how_much(scenario: Scenario, started: bool) -> str:
     """How long the runs are, and before they begin how long that will take."""
     steps, seeds = scenario.base.training.steps, scenario.seeds
-    took = "" if started else f", about {estimate.in_words(seconds(scenario))} on this machine"
+    took = "" if started else f", {compare_panels.estimated(to_train(scenario), controller)}"
     return f"{steps} steps, {counted(seeds, 'seed')} each{took}."
 
 
-def seconds(scenario: Scenario) -> float:
-    """How long all runs will take together; some are known to break down early."""
-    specs = [
+def to_train(scenario: Scenario) -> list[Spec]:
+    """All runs, as long as they will last: some are known to break down early."""
+    return [
         replace(spec, training=replace(spec.training, steps=scenario.early.get(name, steps)))
         for name, spec in zip(scenario.names, scenario.setup.specs, strict=True)
         for steps in [spec.training.steps] * scenario.seeds
     ]
-    return estimate.seconds_together(specs, controller.correction, controller.runs.workers)
 
 
 def predict(scenario: Scenario, started: bool) -> Outcome | None:

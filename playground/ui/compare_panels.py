@@ -1,7 +1,7 @@
 """What the Compare page shows: curves over seeds, results in words, attention side by side."""
 
 import html
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 import streamlit as st
@@ -159,9 +159,14 @@ def seeds_slider() -> int:
 def how_long(setup: Setup, seeds: int, controller: Controller) -> str:
     """How much there is to do, and how long it will take."""
     runs = f"{counted(len(setup.specs), 'configuration')} × {counted(seeds, 'seed')}"
-    specs, workers = setup.specs * seeds, controller.runs.workers
+    return f"{runs}, {estimated(setup.specs * seeds, controller)}."
+
+
+def estimated(specs: Iterable[Spec], controller: Controller) -> str:
+    """How long these runs will take together."""
+    workers = controller.runs.workers
     seconds = estimate.seconds_together(specs, controller.correction, workers)
-    return f"{runs}, about {estimate.in_words(seconds)} on this machine."
+    return f"about {estimate.in_words(seconds)} on this machine"
 
 
 @dataclass(frozen=True)
