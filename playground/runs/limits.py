@@ -108,7 +108,7 @@ def check_limits(spec: Spec) -> None:
         )
 
 
-def check_share(have: int, more: int, visitors: int, of: int = MAX_RUNS) -> None:
+def check_share(have: int, more: int, visitors: int, of: int) -> None:
     """Refuse more runs than a visitor's share.
 
     Args:

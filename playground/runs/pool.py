@@ -6,7 +6,7 @@ or serves what was posted, and hands the run back. A run is either idle, in the 
 worker; all of this book-keeping happens under one lock, the training does not.
 
 Visitors share places, memory and time. A place is an open run; one that has ended takes none, and
-where memory is short it gives up its model, but not what pages show of it.
+where memory is short it gives up its model and all pictures but the last.
 """
 
 import atexit
@@ -112,17 +112,13 @@ class Runs:
             ValueError: a spec that does not fit together, is too large for this server, or is
                 more than the visitor's share.
         """
-        with self._lock:
-            self._check_room(owner, [spec], instead)
-            return self._start(owner, [spec], play, instead, saved)[0]
+        return self._start(owner, [spec], play, instead, saved)[0]
 
     def start_all(
         self, owner: str, specs: Sequence[Spec], play: bool = True, instead: Collection[Run] = ()
     ) -> list[Run]:
         """Put several runs to work, or none; see `start`."""
-        with self._lock:
-            self._check_room(owner, specs, instead)
-            return self._start(owner, specs, play, instead)
+        return self._start(owner, specs, play, instead)
 
     def _start(
         self,
@@ -132,16 +128,18 @@ class Runs:
         instead: Collection[Run],
         saved: SavedRun | None = None,
     ) -> list[Run]:
-        for run in instead:
-            self.discard(run)
-        started = [Run(owner, spec, self._schedule, self.device, saved) for spec in specs]
-        self._runs += started
-        self._make_room()
-        self._start_threads()
-        for run in started:
-            if play:
-                run.play()
-        return started
+        with self._lock:
+            self._check_room(owner, specs, instead)
+            for run in instead:
+                self.discard(run)
+            started = [Run(owner, spec, self._schedule, self.device, saved) for spec in specs]
+            self._runs += started
+            self._make_room()
+            self._start_threads()
+            for run in started:
+                if play:
+                    run.play()
+            return started
 
     def of(self, owner: str) -> list[Run]:
         """A visitor's runs, oldest first."""
@@ -235,15 +233,13 @@ class Runs:
 
         Those of the visitor who has most of them come first, and of these the oldest.
         """
-        taken = self._memory(run.memory for run in self._runs)
-        while taken > limits.MAX_MEMORY:
+        while self._memory(run.memory for run in self._runs) > limits.MAX_MEMORY:
             ended = [run for run in self._runs if run.ended and not run.forgotten]
             if not ended:
                 return
             count = Counter(run.owner for run in ended)
             run = max(ended, key=lambda run: count[run.owner])
             run.forget()
-            taken = self._memory(run.memory for run in self._runs)
 
     def _start_threads(self) -> None:
         if self._threads or self._closing:
