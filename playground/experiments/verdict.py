@@ -106,7 +106,7 @@ class Verdicts:
     """One verdict for each variant, and what luck alone would do among so many."""
 
     each: tuple[Verdict, ...]
-    # ONE_SEED where it is one; empty where no variant has ended on one side, or before the end.
+    # With one seed ONE_SEED; empty before the end, or where no variant is on one side of the base.
     luck: str = ""
     step: int | None = None  # at which all were read; None: at their ends
 

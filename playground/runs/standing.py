@@ -71,12 +71,17 @@ class Standing:
         return measured >= max(1, self.step - LAST, *self.view.marks)
 
     @property
+    def validated(self) -> bool:
+        """Whether `loss` is that of the validation set."""
+        return self.fresh or math.isnan(self.training)
+
+    @property
     def loss(self) -> float:
         """That of the validation set where it is fresh, else the mean of training.
 
         A mean of 20 steps lags by ten of them: on a falling curve it says less than there is.
         """
-        return self.frame.loss if self.fresh or math.isnan(self.training) else self.training
+        return self.frame.loss if self.validated else self.training
 
     @property
     def right(self) -> str:
@@ -89,7 +94,7 @@ class Standing:
     @property
     def name(self) -> str:
         """What `loss` is, in words."""
-        if self.loss == self.frame.loss:
+        if self.validated:
             return f"validation loss at step {self.frame.measured_at}"
         return f"loss over the last {counted(len(self.view.recent()), 'step')}"
 
