@@ -53,6 +53,7 @@ from playground.runs.pool import RUNS, Runs
 from playground.runs.run import Run
 from playground.runs.spec import Spec
 from playground.ui import run_panels
+from playground.ui.choices import Choices
 from playground.ui.page_list import IDEAS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -396,7 +397,7 @@ def channel_of(run: Run) -> Channel:
     """What the Playground shows of a run that trains."""
     controller = Controller(run.owner)
     controller.spec, controller.run = run.view().spec, run
-    picture = run_panels.Picture(controller, controller.spec, (), "", run_panels.Choices())
+    picture = run_panels.Picture(controller, controller.spec, (), "", Choices())
     channel = Channel(run.owner)
     channel.show(Scene(picture, lambda: controller.view, state_of, is_live), controller.view)
     return channel

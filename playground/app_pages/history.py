@@ -22,9 +22,10 @@ from playground.ui import download_panel, own_text
 from playground.ui.compare_panels import layers_in_common
 from playground.ui.components import live_plot
 from playground.ui.literal import literal
+from playground.ui.maps_panel import IN_WORDS
 from playground.ui.page_head import head, tall
 from playground.ui.page_list import INSTRUMENTS
-from playground.ui.run_panels import IN_WORDS, log_switch, references, say_apart
+from playground.ui.run_panels import log_switch, references, say_apart
 from playground.ui.session import controller as my_controller
 from playground.ui.session import for_visitor, history_owner, how_long
 

@@ -28,21 +28,20 @@ from playground.runs.controller import Controller
 from playground.runs.snapshot import Attention, Frame, layer_title
 from playground.runs.spec import Spec, counted, in_nats
 from playground.ui import controls
+from playground.ui.choices import NEWEST
 from playground.ui.components import live_html, live_slider, show_plot, table
 from playground.ui.glossary import explain
 from playground.ui.knob import Knob
 from playground.ui.link import EVERY, MODEL, SEEDS, TRAINING
 from playground.ui.literal import literal
+from playground.ui.maps_panel import IN_WORDS, stage_switch
 from playground.ui.page_head import Tall, projector
 from playground.ui.run_panels import (
-    IN_WORDS,
-    NEWEST,
     configuration,
     log_switch,
     references,
     say_apart,
     scrubbed,
-    stage_switch,
 )
 from playground.ui.session import channel
 

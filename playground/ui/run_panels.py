@@ -3,28 +3,22 @@
 import html
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import streamlit as st
 
 from core.tasks import Chance
 from core.train import Change
 from playground.figures import (
     Curve,
-    Layer,
-    attention_map,
     entropy_chart,
     gradient_chart,
     loss_chart,
     prediction_cards,
     spread_chart,
-    thumbnails,
 )
-from playground.figures.attention import colour_limit
 from playground.figures.loss import NOT_BEGUN
-from playground.figures.thumbnails import head_at
 from playground.history.names import title
 from playground.live.channel import Scene, is_live, state_of
 from playground.live.picture import Html, Part, Plot, Shown, Slider, captioned
@@ -34,7 +28,6 @@ from playground.runs.diagnosis import diagnose
 from playground.runs.snapshot import (
     SAMPLE_SEED,
     TEMPERATURE,
-    Attention,
     Frame,
     layer_title,
     layer_word,
@@ -42,26 +35,15 @@ from playground.runs.snapshot import (
 from playground.runs.spec import Spec, changes_by_step, in_nats, value_text
 from playground.runs.view import LAST, View, waiting_for
 from playground.ui import controls, data_panel, download_panel, model_panel
-from playground.ui.components import Click, live_html, live_slider, number_cells, show_plot
+from playground.ui.choices import HEIGHT, NEWEST, PROJECTED, Choices
+from playground.ui.components import live_html, live_slider, number_cells, show_plot, two_lines
 from playground.ui.glossary import explain
-from playground.ui.knob import settle_choice
-from playground.ui.link import STAGES
 from playground.ui.literal import literal
-from playground.ui.page_head import Tall, projector
+from playground.ui.maps_panel import chosen_layer, draw_maps, map_switches, maps
 from playground.ui.session import channel
 
-IN_WORDS = {
-    "scores": "How well each query (row) fits each key (column), before scaling and masking.",
-    "scaled": "The scores times the scale: with √d_k their spread does not grow with the width.",
-    "masked": "Grey cells are hidden by the mask; the softmax will give them exactly 0.",
-    "weights": "Where each query (row) looks: a softmax, so each row of weights sums to 1.",
-}
-NEWEST = -1  # the right end of a scrubber: whatever step that is
-HEIGHT, PROJECTED = 430, 500  # pixels of the two main figures
 MOST_PREDICTIONS = 32
-WHOLE, PART = 32, 24  # positions: more of them are shown in parts
-THUMBNAIL, MOST_THUMBNAILS = 62, 0.42  # pixels of one; the share of the maps' width for all
-LOSS_WIDTH, MAPS_WIDTH, HEALTH_WIDTH = 470, 520, 320  # pixels in a window of usual width
+LOSS_WIDTH, HEALTH_WIDTH = 470, 320  # pixels in a window of usual width
 COLOURS = {"info": "#0072b2", "good": "#009e73", "warn": "#e69f00", "bad": "#d55e00"}
 MOST_SKIPPED = 10  # steps without an update that are listed
 SIGNS = {"info": "●", "good": "✓", "warn": "▲", "bad": "✗"}
@@ -106,33 +88,6 @@ def watch(controller: Controller) -> None:
     watched = (controller.begun, controller.run is None, controller.spec.training.steps)
     if st.session_state.get("watched") != watched:
         st.session_state.watched, st.session_state.shown_step = watched, NEWEST
-
-
-@dataclass(frozen=True)
-class Choices:
-    """What the visitor has chosen to look at."""
-
-    stage: str = "weights"
-    layer: str | None = None  # its title; None: the first one
-    head: str | None = None  # None: the first one
-    map_end: int | None = None  # the last position of the map that is shown; None: of them all
-    step: int = NEWEST  # scrubbed back to
-    tab: str = "Predictions"
-    log: bool = False
-    show_lr: bool = False
-    projector: bool = False
-
-    @classmethod
-    def of_page(cls) -> "Choices":
-        """What the page's widgets say, those that are there."""
-        state, keys = st.session_state, {"step": "shown_step", "tab": "details"}
-        names = [field.name for field in fields(cls)]
-        found = {name: state.get(keys.get(name, name)) for name in names}
-        return cls(**{name: value for name, value in found.items() if value is not None})
-
-    @property
-    def tall(self) -> Tall:
-        return Tall(self.projector)
 
 
 @dataclass(frozen=True)
@@ -391,165 +346,6 @@ def curves(
         **references(spec),
     )
     return Plot(figure, "loss")
-
-
-def stage_switch(**style: Any) -> str:
-    """Which of the four stages of attention is shown."""
-    return st.segmented_control(
-        "Stage",
-        list(STAGES),
-        default="weights",
-        required=True,
-        key="stage",
-        format_func=STAGES.get,
-        bind="query-params",
-        help="Follow the formula: q·k, times scale, plus mask, softmax.",
-        **style,
-    )
-
-
-def map_switches(spec: Spec, frame: Frame) -> None:
-    """Which of the attention maps are shown: at which stage, of which layer and head."""
-    with st.container(
-        horizontal=True, key="map_switches", vertical_alignment="center", gap="xsmall"
-    ):
-        stage_switch(label_visibility="collapsed")
-        settle_choice("layer", map(layer_title, frame.attention))
-        settle_choice("head", heads(spec))
-        st.selectbox(
-            "Block",
-            [layer_title(name) for name in frame.attention],
-            key="layer",
-            bind="query-params",
-            width=150 if projector() else 110,
-            label_visibility="collapsed",
-            help="Whose attention is shown.",
-        )
-        st.selectbox(
-            "Head",
-            heads(spec),
-            key="head",
-            bind="query-params",
-            width=160 if projector() else 115,
-            label_visibility="collapsed",
-            help="Which of its heads is shown large.",
-        )
-
-
-def heads(spec: Spec) -> list[str]:
-    """What the page offers to see of a layer."""
-    return [f"head {head + 1}" for head in range(spec.model.n_heads)]
-
-
-def chosen_layer(frame: Frame, choices: Choices) -> str:
-    """The name of the chosen layer, or of the first one."""
-    names = {layer_title(name): name for name in frame.attention}
-    return names.get(choices.layer, next(iter(names.values())))
-
-
-def chosen_head(spec: Spec, choices: Choices) -> int:
-    """Index of the chosen head, or of the first one."""
-    offered = heads(spec)
-    return offered.index(choices.head) if choices.head in offered else 0
-
-
-def maps(spec: Spec, frame: Frame, choices: Choices) -> dict[str, Part]:
-    """Every head of a frame as a thumbnail at the chosen stage, one large, and what it shows."""
-    name, head, stage = chosen_layer(frame, choices), chosen_head(spec, choices), choices.stage
-    chosen: Attention = frame.attention[name]
-    layers = {layer_title(n): Layer(a.stages[stage], a.hidden) for n, a in frame.attention.items()}
-    limit = colour_limit(stage, (layer.values for layer in layers.values()))
-    size = choices.tall(HEIGHT, PROJECTED)
-    across = thumbnails_width(spec, frame)
-    overview = thumbnails(
-        layers,
-        stage=stage,
-        limit=limit,
-        chosen=(list(frame.attention).index(name), head),
-        width=across,
-        size=size,
-    )
-    values, words = chosen.stages[stage][head], IN_WORDS[stage]
-    if not np.isfinite(values).all():
-        words = "The attention is no longer finite: scrub back to see it as it was before."
-    down, right = (part_shown(n, choices.map_end) for n in values.shape)
-    if max(values.shape) > WHOLE:
-        parts = [f"positions {part.start + 1} to {part.stop}" for part in (down, right)]
-        both = parts[0] if down == right else f"queries at {parts[0]}, keys at {parts[1]}"
-        words = f"Shown large: {both} of {max(values.shape)}. {words}"
-    figure = attention_map(
-        values[down, right],
-        chosen.query_tokens[down],
-        chosen.key_tokens[right],
-        stage=stage,
-        hidden=chosen.hidden[down, right],
-        title=f"{layer_title(name)}, head {head + 1}",
-        first=(down.start + 1, right.start + 1),
-        limit=limit,
-        width=MAPS_WIDTH - across,
-        size=size,
-    )
-    return {
-        "attention": Plot(figure, "attention"),
-        "thumbnails": Plot(overview, "thumbnails", clickable=True),
-        "attention_words": two_lines(explain(words), f'data-stage="{stage}"'),
-    }
-
-
-def two_lines(text: str, about: str = "") -> Html:
-    """A remark of fixed height, so that nothing moves when it comes or goes."""
-    return Html(f'<small class="two-lines" {about}>{text}</small>')
-
-
-def thumbnails_width(spec: Spec, frame: Frame) -> int:
-    """Pixels that the thumbnails have beside the large map."""
-    wanted = THUMBNAIL * min(len(frame.attention), spec.model.n_heads) + 40
-    return round(min(max(wanted, 120), MOST_THUMBNAILS * MAPS_WIDTH))
-
-
-def part_shown(length: int, end: int | None) -> slice:
-    """The positions that the large map shows of so many: all, or some up to the chosen one."""
-    if length <= WHOLE:
-        return slice(0, length)
-    stop = min(max(end or length, PART), length)
-    return slice(stop - PART, stop)
-
-
-def draw_maps(spec: Spec, frame: Frame, parts: dict[str, Shown]) -> None:
-    """The large map and, beside it (on a phone below it), the thumbnails to choose from."""
-    across = thumbnails_width(spec, frame)
-    large, small = st.columns([MAPS_WIDTH - across, across], gap="small")
-    with large:
-        show_plot(parts["attention"])
-        _part_slider(frame)
-    with small:
-        show_plot(
-            parts["thumbnails"],
-            lambda click: _choose_map(click, len(frame.attention), spec.model.n_heads),
-        )
-    live_html(parts["attention_words"])
-
-
-def _part_slider(frame: Frame) -> None:
-    """Which part of a long text is shown large."""
-    longest = max(max(a.stages["weights"].shape[1:]) for a in frame.attention.values())
-    if longest <= WHOLE:
-        return
-    if not PART <= st.session_state.get("map_end", longest) <= longest:
-        del st.session_state["map_end"]
-    st.slider(
-        "Last position shown",
-        PART,
-        longest,
-        longest,
-        key="map_end",
-        help=f"The large map shows {PART} positions, up to this one.",
-    )
-
-
-def _choose_map(click: Click, n_layers: int, n_heads: int) -> None:
-    st.session_state.layer = click.name
-    st.session_state.head = f"head {head_at(click.x, click.y, n_layers, n_heads) + 1}"
 
 
 def frame_shown(frames: tuple[Frame, ...], step: int) -> Frame:

@@ -10,7 +10,7 @@ from core.tasks import TASKS
 from helpers import SMALL, fine, numbers, opened, texts, until, widgets
 from playground.live.picture import Slider
 from playground.ui import controls as ui
-from playground.ui import run_panels
+from playground.ui.choices import NEWEST
 from playground.ui.page_list import IDEAS, PAGES
 
 # The pages of the ideas have tests of their own: they do not depend on the knobs.
@@ -503,7 +503,7 @@ def test_a_new_run_is_watched_as_it_goes_wherever_the_last_one_was_scrubbed_to()
     assert numbers(test)["Step"] == f"{kept[3]} / 50"
     assert f'data-step="{kept[3]}"' in texts(test.html)
     fine(test.button(key="reset").click().run())
-    assert slider().value == run_panels.NEWEST
+    assert slider().value == NEWEST
 
 
 def test_the_head_that_is_shown_keeps_its_name_when_another_page_is_visited():

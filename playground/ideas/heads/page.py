@@ -18,10 +18,11 @@ from playground.live.picture import Part, Plot, Shown
 from playground.runs.snapshot import Frame
 from playground.runs.spec import Spec, counted, in_nats
 from playground.runs.view import View
+from playground.ui.choices import NEWEST
 from playground.ui.components import live_html, live_plot, live_slider, show_plot
 from playground.ui.knob import Knob
 from playground.ui.page_head import Tall, projector
-from playground.ui.run_panels import NEWEST, frame_shown, is_moving, scrubbed
+from playground.ui.run_panels import frame_shown, is_moving, scrubbed
 
 COUNTS = (1, 2, 4, 8)
 SPARE = 0.05  # nats: a head that costs less to remove hardly counts

@@ -1,6 +1,13 @@
 """Streamlit components of the playground."""
 
-from playground.ui.components.live import live_html, live_slider, live_stream, number_cells, table
+from playground.ui.components.live import (
+    live_html,
+    live_slider,
+    live_stream,
+    number_cells,
+    table,
+    two_lines,
+)
 from playground.ui.components.live_plot import Click, live_plot, show_plot
 
 __all__ = [
@@ -12,4 +19,5 @@ __all__ = [
     "number_cells",
     "show_plot",
     "table",
+    "two_lines",
 ]

@@ -94,6 +94,11 @@ def number_cells(cells: Mapping[str, tuple[str, str]]) -> Html:
     )
 
 
+def two_lines(text: str, about: str = "") -> Html:
+    """A remark of fixed height, so that nothing moves when it comes or goes."""
+    return Html(f'<small class="two-lines" {about}>{text}</small>')
+
+
 def table(rows: Sequence[Mapping[str, str]]) -> str:
     """HTML of a table: a row for each mapping, title of the column -> what stands there."""
     titles = "".join(f"<th>{escape(title)}</th>" for title in rows[0])
