@@ -71,23 +71,32 @@ def generate(
     inputs: Sequence[Int[Tensor, "batch _"]],
     n_new: int,
     choose: Choose = greedy,
+    end: int = PAD,
 ) -> Int[Tensor, "batch new"]:
-    """Continue a sequence by `n_new` tokens.
+    """Continue a sequence by `n_new` tokens, or until it ends itself.
 
-    Training asks for every next token at once; here each one has to be read before the next.
+    Training asks for every next token at once; here each one has to be read before the next. A
+    source is read once: what an encoder makes of it does not depend on what is written.
 
     Args:
         inputs: what the model reads, `(tokens,)` or `(source, target)`; the last one grows.
             Longer than the model's `max_len`, it keeps its last tokens.
         choose: picks the next token of each row from its logits.
+        end: the token after which a row is over; once all are, nothing more is generated.
 
     Returns:
-        Only the new tokens. Padding is never generated.
+        Only the new tokens. Padding is never generated: it stands behind the end of a row.
     """
     *source, tokens = inputs
     n_prompt = tokens.shape[1]
+    after = model.reader(*source)
+    over = torch.zeros(len(tokens), dtype=torch.bool, device=tokens.device)
     for _ in range(n_new):
-        logits = model(*source, tokens[:, -model.max_len :])[:, -1].float()
+        logits = after(tokens[:, -model.max_len :])[:, -1].float()
         logits[:, PAD] = -torch.inf
-        tokens = torch.cat([tokens, choose(logits)[:, None]], dim=1)
+        new = choose(logits).masked_fill(over, PAD)
+        tokens = torch.cat([tokens, new[:, None]], dim=1)
+        over = over | (new == end)
+        if over.all():
+            break
     return tokens[:, n_prompt:]

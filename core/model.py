@@ -6,6 +6,9 @@ everything in an encoder). An encoder-decoder is two stacks, the second of which
 first one's output.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -23,6 +26,7 @@ Tokens = Int[Tensor, "batch length"]
 Source = Int[Tensor, "batch source"]
 Keys = Int[Tensor, "batch key"]
 Logits = Float[Tensor, "batch length vocab"]
+Memory = Float[Tensor, "batch source d_model"]
 
 
 class Embedding(nn.Module):
@@ -90,6 +94,10 @@ class Transformer(nn.Module):
             x = block(x, bias, trace.scope(f"blocks.{i}"))
         return trace("logits", self.unembed(self.norm(x)))  # [batch, length, vocab]
 
+    def reader(self) -> Callable[[Tokens], Logits]:
+        """What generation asks again and again: tokens -> logits."""
+        return self
+
 
 class Encoder(nn.Module):
     """The stack beside a decoder: it reads the whole source, both ways."""
@@ -113,11 +121,19 @@ class EncoderDecoder(Transformer):
         self.encoder = Encoder(config, self.embed.position)
 
     def forward(self, source: Source, target: Tokens, trace: Trace = NO_TRACE) -> Logits:
+        return self.write(source, self.read(source, trace), target, trace)
+
+    def read(self, source: Source, trace: Trace = NO_TRACE) -> Memory:
+        """What the encoder makes of a source."""
         n = source.shape[1]
         bias = self.attention_bias(everything, n, source, self.embed.position.bias(n, n))
         x = trace("encoder.embed", self.embed(source))  # [batch, source, d_model]
-        memory = self.encoder(x, bias, trace.scope("encoder"))
+        return self.encoder(x, bias, trace.scope("encoder"))
 
+    def write(
+        self, source: Source, memory: Memory, target: Tokens, trace: Trace = NO_TRACE
+    ) -> Logits:
+        """What follows each token of the target. Of the source, only its padding matters here."""
         n = target.shape[1]
         bias = self.attention_bias(self.may_see, n, target, self.embed.position.bias(n, n))
         memory_bias = self.attention_bias(everything, n, source)
@@ -125,6 +141,10 @@ class EncoderDecoder(Transformer):
         for i, block in enumerate(self.blocks):
             x = block(x, bias, memory, memory_bias, trace.scope(f"blocks.{i}"))
         return trace("logits", self.unembed(self.norm(x)))  # [batch, length, vocab]
+
+    def reader(self, source: Source) -> Callable[[Tokens], Logits]:
+        """The source is read here, once."""
+        return partial(self.write, source, self.read(source))
 
 
 # The switch `architecture`. "encoder" is the same model as "decoder": its task asks for a label at

@@ -162,6 +162,32 @@ def test_an_encoder_decoder_grows_its_target_and_reads_its_source(randomise):
     assert answer[0, 0] == first.argmax()
 
 
+def test_a_source_is_read_once_and_the_answer_is_that_of_reading_it_each_time(randomise):
+    m = model(randomise, architecture="encoder-decoder", n_layers=2)
+    reads = []
+    m.encoder.register_forward_hook(lambda *_: reads.append(1))
+    source, tokens = torch.tensor([[3, 4, 5], [6, 7, PAD]]), torch.tensor([[1], [1]])
+    answer = generate(m, (source, tokens), 6)
+    assert len(reads) == 1
+    for _ in range(6):
+        logits = m(source, tokens)[:, -1].clone()
+        logits[:, PAD] = -torch.inf
+        tokens = torch.cat([tokens, logits.argmax(-1, keepdim=True)], dim=1)
+    assert torch.equal(answer, tokens[:, 1:])
+
+
+def test_a_row_is_over_after_its_end_and_all_are_when_the_last_is(randomise):
+    m, asked = model(randomise), []
+    turns = iter([[3, 5], [8, 5], [4, 8], [4, 4]])  # what is chosen for the two rows; 8 ends one
+
+    def choose(logits):
+        asked.append(1)
+        return torch.tensor(next(turns))
+
+    answer = generate(m, (torch.tensor([[1, 2], [3, 4]]),), 9, choose, end=8)
+    assert answer.tolist() == [[3, 8, PAD], [5, 5, 8]] and len(asked) == 3
+
+
 def test_every_task_can_be_continued_from_its_prompt():
     for name, task in ((name, kind()) for name, kind in TASKS.items()):
         for architecture in ("decoder", "encoder-decoder"):
