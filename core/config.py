@@ -23,7 +23,7 @@ NORMS = ("post", "pre", "none")
 ACTIVATIONS = ("relu", "gelu")
 INITS = ("xavier", "gpt2", "torch")
 OPTIMIZERS = ("adamw", "sgd")
-SCHEDULES = ("constant", "cosine")
+SCHEDULES = ("constant", "cosine", "paper")
 PRECISIONS = ("fp32", "bf16", "fp16")
 
 # What mask="auto" is: who writes the next token must not see it, who labels what is there may.
@@ -172,7 +172,11 @@ class TrainConfig(Knobs):
         0.01, hot=True, low=0.0, high=1e6, help="Pull of the matrices towards zero."
     )
     schedule: str = knob(
-        "constant", hot=True, choices=SCHEDULES, help="How the learning rate moves over the steps."
+        "constant",
+        hot=True,
+        choices=SCHEDULES,
+        help="How the learning rate moves after the warmup: it stays, falls in half a cosine, or, "
+        "as in the paper, with 1/√step.",
     )
     warmup: int = knob(
         0, hot=True, low=0, high=10**6, help="Steps over which the learning rate rises."
@@ -184,6 +188,14 @@ class TrainConfig(Knobs):
         high=1e9,
         words={None: "off"},
         help="Largest allowed gradient norm; off is no clipping.",
+    )
+    label_smoothing: float = knob(
+        0.0,
+        hot=True,
+        low=0.0,
+        high=0.9,
+        help="Share of each target that is spread over the whole vocabulary. The loss that is "
+        "shown is always the plain one.",
     )
     precision: str = knob("fp32", choices=PRECISIONS, help="Number type of the matrix products.")
     seed: int = knob(0, low=0, high=2**31 - 1, help="Decides the initial weights and the batches.")

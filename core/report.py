@@ -11,7 +11,7 @@ class Step:
     """What one optimiser step did. Norms are before clipping and without the loss scale."""
 
     step: int  # steps done so far, this one included
-    loss: float  # nats per scored token
+    loss: float  # nats per scored token, without label smoothing
     lr: float
     grad_norm: float
     layer_norms: dict[str, float]  # gradient norm per layer, from input to output

@@ -92,19 +92,24 @@ class Trainer:
         batch = self.task.batch(architecture, self.config.batch_size, self.batches)
         inputs, targets = batch.to(self.device.name)
 
-        # Forward: how wrong is the model?
+        # Forward: how wrong is the model? What is reported is never smoothed, so that it can be
+        # held against chance, floor and validation.
         self.optimizer.zero_grad(set_to_none=True)
         with self.autocast:
-            loss = cross_entropy(self.model(*inputs), targets)
+            logits = self.model(*inputs)
+            objective = cross_entropy(logits, targets, self.config.label_smoothing)
+            loss = objective.detach()
+            if self.config.label_smoothing:
+                loss = cross_entropy(logits.detach(), targets)
 
         # Backward: what would each parameter have to change? (The scaler acts under fp16 alone.)
-        self.scaler.scale(loss).backward()
+        self.scaler.scale(objective).backward()
         self.scaler.unscale_(self.optimizer)
 
         # Check: all norms in one call (`_foreach`: a loop over the parameters would be slower than
         # the norms themselves), brought to the host in one trip together with the loss.
         grads = [parameter.grad for parameter in self.parameters]
-        loss_value, *norms = torch.stack([loss.detach(), *torch._foreach_norm(grads)]).tolist()
+        loss_value, *norms = torch.stack([loss, *torch._foreach_norm(grads)]).tolist()
         grad_norm = math.hypot(*norms)
         lr = learning_rate(self.step_count - self.skipped, self.config)
         if self._finite_or_raise(loss_value, grad_norm, lr):

@@ -63,6 +63,7 @@ SCHEDULE = "constant"
 WARMUP = 0  # steps over which the learning rate rises
 WEIGHT_DECAY = 0.01
 CLIP = 1.0  # the largest gradient norm
+LABEL_SMOOTHING = 0.0  # share of each target that is spread over the whole vocabulary
 PRECISION = "fp32"
 SEED = 0  # decides the initial weights and the batches
 DEVICE = "cpu"
@@ -626,6 +627,8 @@ def learning_rate(step):
     if SCHEDULE == "cosine":  # half a cosine, down to a tenth
         progress = (step - WARMUP) / max(1, PLANNED_STEPS - WARMUP)
         return LR * (0.1 + 0.9 * (1 + math.cos(math.pi * min(1.0, progress))) / 2)
+    elif SCHEDULE == "paper":  # equation 3 of Vaswani et al. 2017, with LR as its peak
+        return LR * math.sqrt((WARMUP + 1) / (step + 1))
     else:
         return LR
 
@@ -633,6 +636,21 @@ def learning_rate(step):
 def cross_entropy(logits, targets):
     """Nats per scored token."""
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
+
+
+def smoothed(logits, targets):
+    """The same, with a share of each target spread over the whole vocabulary: only to learn from.
+
+    What is printed stays the plain loss.
+    """
+    total = F.cross_entropy(
+        logits.flatten(0, 1),
+        targets.flatten(),
+        ignore_index=IGNORED,
+        reduction="sum",
+        label_smoothing=LABEL_SMOOTHING,
+    )
+    return total / (targets != IGNORED).sum()
 
 
 model = Transformer()
@@ -661,21 +679,27 @@ for step in range(STEPS):
     *inputs, targets = (part.to(DEVICE) for part in batch(BATCH_SIZE))
     optimizer.zero_grad()
     if PRECISION == "fp32":
-        loss = cross_entropy(model(*inputs), targets)
+        logits = model(*inputs)
+        loss = cross_entropy(logits, targets)
+        if LABEL_SMOOTHING:
+            objective = smoothed(logits, targets)
     else:
         with torch.autocast(DEVICE, DTYPE):
-            loss = cross_entropy(model(*inputs), targets)
+            logits = model(*inputs)
+            loss = cross_entropy(logits, targets)
+            if LABEL_SMOOTHING:
+                objective = smoothed(logits, targets)
     if PRECISION == "fp16":
-        scaler.scale(loss).backward()
+        scaler.scale(objective if LABEL_SMOOTHING else loss).backward()
         scaler.unscale_(optimizer)
     else:
-        loss.backward()
+        (objective if LABEL_SMOOTHING else loss).backward()
 
     grad_norm = math.hypot(*(p.grad.norm().item() for p in parameters))
     if not math.isfinite(loss.item() + grad_norm):
         if PRECISION == "fp16" and math.isfinite(loss.item()) and scaler.get_scale() >= 1:
             scaler.update(scaler.get_scale() / 2)  # too large for 16 bits: a smaller scale
-            if WARMUP or SCHEDULE == "cosine" or TURNED & {"LR", "WARMUP", "SCHEDULE"}:
+            if WARMUP or SCHEDULE != "constant" or TURNED & {"LR", "WARMUP", "SCHEDULE"}:
                 skipped += 1
             print(f"step {step + 1} loss {loss.item()!r}")
             continue  # and no update
@@ -683,7 +707,7 @@ for step in range(STEPS):
     if CLIP is not None and grad_norm > CLIP:
         for p in parameters:
             p.grad *= CLIP / grad_norm
-    if WARMUP or SCHEDULE == "cosine" or TURNED & {"LR", "WARMUP", "SCHEDULE"}:
+    if WARMUP or SCHEDULE != "constant" or TURNED & {"LR", "WARMUP", "SCHEDULE"}:
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step - skipped if PRECISION == "fp16" else step)
     if "WEIGHT_DECAY" in TURNED:

@@ -49,6 +49,7 @@ TITLES = {
     "schedule": "Schedule",
     "warmup": "Warmup steps",
     "clip": "Clip gradients at",
+    "label_smoothing": "Label smoothing",
     "precision": "Precision",
     "seed": "Seed",
     "symbols": "Symbols",
@@ -70,6 +71,7 @@ OFFERED: dict[str, tuple[Any, ...]] = {
     "weight_decay": (0.0, 0.001, 0.01, 0.1, 1.0),
     "warmup": (0, 10, 30, 50, 100, 300, 1000),
     "clip": (None, 0.1, 0.3, 1.0, 3.0, 10.0),
+    "label_smoothing": (0.0, 0.05, 0.1, 0.2, 0.3),
 }
 LOWEST = {"clip": 1e-6}  # where less than the offered numbers does, but not all that a config takes
 

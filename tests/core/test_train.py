@@ -79,6 +79,35 @@ def test_the_loss_equals_pytorchs_mean():
     assert cross_entropy(logits, targets).item() == pytest.approx(expected.item(), rel=1e-6)
 
 
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_label_smoothing_spreads_a_share_of_each_target_over_the_vocabulary(share):
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(2, 3, 7, generator=generator)
+    targets = torch.randint(7, (2, 3), generator=generator)
+    targets[1, 1:] = IGNORED
+    costs = []
+    for row, target in zip(logits.flatten(0, 1), targets.flatten().tolist(), strict=True):
+        if target != IGNORED:
+            wanted = [share / 7 + (1 - share) * (token == target) for token in range(7)]
+            chances = row.softmax(-1).tolist()
+            costs.append(-sum(w * math.log(p) for w, p in zip(wanted, chances, strict=True)))
+    expected = sum(costs) / len(costs)
+    assert cross_entropy(logits, targets, share).item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_label_smoothing_decides_what_is_learnt_and_never_what_is_reported():
+    plain, smooth = (trainer(lr=0.01, label_smoothing=share) for share in (0.0, 0.3))
+    one, other = plain.step(), smooth.step()
+    assert other.loss == one.loss and other.grad_norm != one.grad_norm  # of the same weights
+    learnt, smoothly = losses(plain, 150)[-10:], losses(smooth, 150)[-10:]
+    # Nothing is gained by being surer than what is asked for: 0.7, and a share of 0.3.
+    surest = -math.log(1 - 0.3 + 0.3 / TASK.vocab_size)
+    assert sum(smoothly) / 10 == pytest.approx(surest, rel=0.05)
+    assert sum(learnt) / 10 < 0.05
+    evaluated = smooth.evaluate()
+    assert evaluated.loss == pytest.approx(surest, rel=0.05) and evaluated.accuracy == 1.0
+
+
 def test_a_batch_without_a_scored_token_costs_nothing():
     """XNU-02"""
     logits = torch.randn(2, 3, 5, requires_grad=True)

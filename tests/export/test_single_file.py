@@ -88,9 +88,10 @@ TURNS = {
     "batch_size": (3,),
     "lr": (0.02,),
     "weight_decay": (0.1,),
-    "schedule": ("cosine", "constant"),
+    "schedule": ("cosine", "constant", "paper"),
     "warmup": (0, 3),
     "clip": (None, 0.5),
+    "label_smoothing": (0.0, 0.2),
 }
 
 
@@ -112,6 +113,7 @@ def drawn(i: int) -> tuple[Spec, tuple[Change, ...]]:
     heads = {"n_heads": dice.choice((1, 2, 4)), "n_layers": dice.choice((1, 2))}
     model = switches(ModelConfig) | sizes | heads | {"architecture": architecture}
     numbers = {"warmup": dice.choice((0, 4)), "clip": dice.choice((None, 1.0, 0.1)), "seed": i}
+    numbers |= {"label_smoothing": dice.choice((0.0, 0.1))}
     sizes |= {"d_model": 16, "steps": STEPS}
     spec = spec_for(TASKS[task](**knobs), **model | sizes | switches(TrainConfig) | numbers)
     turned = dice.sample(sorted(TURNS), dice.choice((0, 0, 2, 4)))

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 import pytest
 import torch
 
-from core.config import ModelConfig, TrainConfig
+from core.config import SCHEDULES, ModelConfig, TrainConfig
 from core.device import choose_device
 from core.model import build_model
 from core.tasks import TASKS
@@ -33,7 +33,7 @@ PRECISIONS = ("fp32", "bf16", "fp16")
 
 
 @pytest.mark.parametrize("warmup", [0, 10])
-@pytest.mark.parametrize("decay", ["constant", "cosine"])
+@pytest.mark.parametrize("decay", SCHEDULES)
 def test_the_schedule_is_the_one_that_a_run_takes(warmup, decay):
     task = TASKS["copy"](symbols=2, length=2)
     config = TrainConfig(steps=25, warmup=warmup, schedule=decay, lr=0.01)
@@ -46,6 +46,8 @@ def test_the_schedule_is_the_one_that_a_run_takes(warmup, decay):
         left = 25 - warmup
         half = 0.1 + 0.9 * (1 + math.cos(math.pi * (left - 1) / left)) / 2
         assert taken[-1] == pytest.approx(0.01 * half)
+    if decay == "paper":
+        assert taken[-1] == pytest.approx(0.01 * math.sqrt((warmup + 1) / 25))
 
 
 # --- clipping -------------------------------------------------------------------------------

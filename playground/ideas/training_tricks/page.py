@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import streamlit as st
 
-from core.config import ModelConfig, TrainConfig
+from core import optimize
+from core.config import SCHEDULES, ModelConfig, TrainConfig
 from core.model import Transformer
-from core.optimize import cosine, learning_rate
 from core.tasks import TASKS
 from core.train import Trainer
 from playground.experiments.variants import make_setup
@@ -66,10 +66,16 @@ PEAK = Knob(
 DECAY = Knob(
     "tricks_decay",
     "Then",
-    ("constant", "cosine"),
+    SCHEDULES,
     "constant",
-    "What the learning rate does after the warmup.",
+    "What the learning rate does after the warmup; the paper's falls with 1/√step.",
 )
+# The share of the peak after a warmup of w updates, p of the way from there to the end.
+SHARES = {
+    "constant": "1",
+    "cosine": r"0.1 + 0.9\,\tfrac{1 + \cos \pi p}{2}",
+    "paper": r"\sqrt{\tfrac{w + 1}{i + 1}}",
+}
 
 CLIP = Knob(
     "tricks_clip",
@@ -220,7 +226,9 @@ def warmup() -> None:
         said = f"The learning rate rises from {rates[0]:.2g} to {peak:g} over {length} of "
         said += f"{steps} steps"
     said += (
-        f", and then falls to {rates[-1]:.2g}." if decay == "cosine" else ", and then stays there."
+        ", and then it stays there."
+        if decay == "constant"
+        else f", and then it falls to {rates[-1]:.2g}."
     )
     common.say(said)
     flat_name, mine_name = "post-norm, from the first step", "post-norm, this schedule"
@@ -229,13 +237,12 @@ def warmup() -> None:
     if mine != flat:
         lines[mine_name] = rates
     picture(schedule_picture(lines, total_steps=steps, size=common.tall(300, 350)))
-    then = r"0.1 + 0.9\,\tfrac{1 + \cos \pi p}{2}" if decay == "cosine" else "1"
     common.formula(
         r"\eta_i = \eta_{max}\cdot\begin{cases}\frac{i + 1}{w + 1} & i < w\\ "
-        rf"{then} & i \ge w\end{{cases}}",
+        rf"{SHARES[decay]} & i \ge w\end{{cases}}",
         rf"\eta_0 = {latex(rates[0])},\quad \eta_{{{steps - 1}}} = {latex(rates[-1])}",
     )
-    common.source(learning_rate, cosine)
+    common.source(optimize.learning_rate, optimize.SCHEDULES[decay])
     task = TASKS["reverse"]()
     base = Spec(ModelConfig.for_task(task, n_layers=6, d_model=32), task, flat)
 
