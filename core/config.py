@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.knobs import Knobs, check_knobs, knob
+from core.size import Size
 
 # The names a switch may have. What each stands for is in the dict of the same name beside the code:
 # ARCHITECTURES in model, SCALES in attention, POSITIONS in positions, MASKS in masks, NORMS and
@@ -31,7 +32,7 @@ USUAL_MASK = {"decoder": "causal", "encoder": "none", "encoder-decoder": "causal
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelConfig(Knobs):
+class ModelConfig(Knobs, Size):
     """One transformer (Vaswani et al. 2017, "Attention Is All You Need") and its switches.
 
     `vocab_size` and `max_len` come from the task: `ModelConfig.for_task(task, d_model=128)`.
@@ -134,30 +135,6 @@ class ModelConfig(Knobs):
     def d_hidden(self) -> int:
         """Width inside the feed-forward: `d_ff`, or 4·d_model (paper, section 3.3)."""
         return self.d_ff or 4 * self.d_model
-
-    def how_many(self) -> dict[str, int]:
-        """How often each part is there."""
-        stacks, per_layer = (2, 3) if self.architecture == "encoder-decoder" else (1, 1)
-        blocks, attentions = stacks * self.n_layers, per_layer * self.n_layers
-        ffns = self.ffn * blocks
-        norms = (self.norm != "none") * (attentions + ffns) + (self.norm == "pre") * stacks
-        return {"blocks": blocks, "attention": attentions, "feed-forward": ffns, "norms": norms}
-
-    def parameters_by_part(self) -> dict[str, int]:
-        """How many numbers each part of the model learns, without building it."""
-        d, hidden, many = self.d_model, self.d_hidden, self.how_many()
-        return {
-            "embedding": self.vocab_size * d,
-            "positions": self.max_len * d if self.position == "learned" else 0,
-            "attention": many["attention"] * 4 * (d * d + d),
-            "feed-forward": many["feed-forward"] * (2 * d * hidden + hidden + d),
-            "norms": many["norms"] * 2 * d,
-            "unembedding": 0 if self.tie_embeddings else self.vocab_size * d,
-        }
-
-    @property
-    def n_parameters(self) -> int:
-        return sum(self.parameters_by_part().values())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,6 +25,7 @@ ORDER = (
     ("generate", "One token after another"),
     ("measure", "What the pictures show"),
     ("config", "What can be chosen"),
+    ("size", "How large a model is, counted"),
     ("knobs", "How a choice is checked and written"),
     ("tasks.recall", "Associative recall"),
     ("tasks.add", "Addition, digit by digit"),
