@@ -343,6 +343,7 @@ def test_core_modules_have_a_test_file(path):
         "knobs": "config",
         "tokens": "tasks",
         "report": "train",
+        "size": "model",
     }
     name = tested_by.get(parts[0], parts[0])
     if name != "__init__":
