@@ -2,8 +2,8 @@
 
 Skim the fields of `ModelConfig` in config first: they are the switches. Then read the model:
 attention, masks, positions, blocks, tokens, model, trace, init. Then how it learns: tasks,
-optimize, report, train, generate, measure. How a choice is checked and written stands in knobs;
-device, checkpoint and __main__ (the command line) when you need them.
+optimize, report, train, generate, cache, measure. How a choice is checked and written stands in
+knobs; device, checkpoint and __main__ (the command line) when you need them.
 
 Shapes stand in the signatures (jaxtyping): `Float[Tensor, "batch length d_model"]` has these three
 axes, and an axis of one name has one size in the whole call. `#batch` may also be 1, `*batch` is

@@ -8,7 +8,8 @@ d_k, the columns of one head, is `d_head` in the code.)
 
 One formula, two ways to run it: spelled out when somebody wants to see what happens inside, one
 fused kernel otherwise. Both give the same numbers. `trace(name, t)` hands t back, and a `Recorder`
-also keeps it (trace.py); `bias` says which keys a query may see (masks.py).
+also keeps it (trace.py); `bias` says which keys a query may see (masks.py); `cache` gives back the
+keys and values of what earlier calls have read (cache.py), and in training nothing.
 """
 
 from collections.abc import Callable
@@ -17,6 +18,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from core.cache import NO_CACHE, NoCache
 from core.config import ModelConfig
 from core.masks import Bias
 from core.positions import Position
@@ -111,12 +113,17 @@ class SelfAttention(nn.Module):
         self.out = nn.Linear(config.d_model, config.d_model)
 
     def forward(
-        self, x: Float[Tensor, "batch length d_model"], bias: Bias, trace: Trace = NO_TRACE
+        self,
+        x: Float[Tensor, "batch length d_model"],
+        bias: Bias,
+        trace: Trace = NO_TRACE,
+        cache: NoCache = NO_CACHE,
     ) -> Float[Tensor, "batch length d_model"]:
-        q, k, v = self.qkv(x).chunk(3, dim=-1)  # each [batch, length, d_model]
-        q = trace("q", self.rotate(split_heads(q, self.n_heads)))  # [batch, heads, length, d_head]
-        k = trace("k", self.rotate(split_heads(k, self.n_heads)))
-        v = trace("v", split_heads(v, self.n_heads))
+        parts = self.qkv(x).chunk(3, dim=-1)  # each [batch, length, d_model]
+        q, k, v = (split_heads(x, self.n_heads) for x in parts)  # [batch, heads, length, d_head]
+        q, k = self.rotate(q, cache.length), self.rotate(k, cache.length)
+        k, v = cache.extend(k, v, dim=2)  # [batch, heads, key, d_head]
+        q, k, v = trace("q", q), trace("k", k), trace("v", v)
         z = trace("z", attention(q, k, v, bias, self.scale, trace))
         return self.out(merge_heads(z))  # W_o mixes what the heads found
 
@@ -143,8 +150,10 @@ class CrossAttention(nn.Module):
         memory: Float[Tensor, "batch key d_model"],
         bias: Bias,
         trace: Trace = NO_TRACE,
+        cache: NoCache = NO_CACHE,
     ) -> Float[Tensor, "batch query d_model"]:
-        k, v = self.kv(memory).chunk(2, dim=-1)  # each [batch, key, d_model]
+        kv = cache.once(lambda: self.kv(memory))  # the source stays the same
+        k, v = kv.chunk(2, dim=-1)  # each [batch, key, d_model]
         q = trace("q", split_heads(self.q(x), self.n_heads))  # [batch, heads, query, d_head]
         k = trace("k", split_heads(k, self.n_heads))  # [batch, heads, key, d_head]
         v = trace("v", split_heads(v, self.n_heads))

@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from core.attention import CrossAttention, SelfAttention
+from core.cache import NO_CACHE, NoCache
 from core.config import ModelConfig
 from core.masks import Bias
 from core.positions import Position, Stream
@@ -94,9 +95,12 @@ class Block(nn.Module):
         self.ffn = FeedForward(config) if config.ffn else None
         self.around_ffn = SublayerConnection(config) if config.ffn else Bypass()
 
-    def forward(self, x: Stream, bias: Bias, trace: Trace = NO_TRACE) -> Stream:
+    def forward(
+        self, x: Stream, bias: Bias, trace: Trace = NO_TRACE, cache: NoCache = NO_CACHE
+    ) -> Stream:
+        looked, kept = trace.scope("attention"), cache.scope("attention")
         x = trace("resid_pre", x)
-        x = self.around_attention(x, lambda h: self.attention(h, bias, trace.scope("attention")))
+        x = self.around_attention(x, lambda h: self.attention(h, bias, looked, kept))
         x = trace("resid_mid", x)
         x = self.around_ffn(x, lambda h: self.ffn(h, trace.scope("ffn")))
         return trace("resid_post", x)
@@ -117,11 +121,14 @@ class CrossBlock(Block):
         memory: Float[Tensor, "batch source d_model"],
         memory_bias: Bias,
         trace: Trace = NO_TRACE,
+        cache: NoCache = NO_CACHE,
     ) -> Stream:
+        looked, kept = trace.scope("attention"), cache.scope("attention")
         x = trace("resid_pre", x)
-        x = self.around_attention(x, lambda h: self.attention(h, bias, trace.scope("attention")))
+        x = self.around_attention(x, lambda h: self.attention(h, bias, looked, kept))
         x = trace("resid_mid", x)
-        x = self.around_cross(x, lambda h: self.cross(h, memory, memory_bias, trace.scope("cross")))
+        looked, kept = trace.scope("cross"), cache.scope("cross")
+        x = self.around_cross(x, lambda h: self.cross(h, memory, memory_bias, looked, kept))
         x = trace("resid_mid_cross", x)
         x = self.around_ffn(x, lambda h: self.ffn(h, trace.scope("ffn")))
         return trace("resid_post", x)

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from core.cache import NO_CACHE, Cache, looks_ahead
 from core.model import Transformer
 from core.tokens import PAD
 
@@ -76,7 +77,10 @@ def generate(
     """Continue a sequence by `n_new` tokens, or until it ends itself.
 
     Training asks for every next token at once; here each one has to be read before the next. A
-    source is read once: what an encoder makes of it does not depend on what is written.
+    source is read once: what an encoder makes of it does not depend on what is written. What has
+    been written is read once, too, for as long as that stays true (cache.py): not under a mask that
+    sees ahead, and not once the text is longer than `max_len`, when with every new token the oldest
+    one drops out and all the others stand somewhere else.
 
     Args:
         inputs: what the model reads, `(tokens,)` or `(source, target)`; the last one grows.
@@ -90,9 +94,13 @@ def generate(
     *source, tokens = inputs
     n_prompt = tokens.shape[1]
     after = model.reader(*source)
+    cache = NO_CACHE if looks_ahead(model.may_see) else Cache()
     over = torch.zeros(len(tokens), dtype=torch.bool, device=tokens.device)
     for _ in range(n_new):
-        logits = after(tokens[:, -model.max_len :])[:, -1].float()
+        if tokens.shape[1] > model.max_len:
+            cache = NO_CACHE
+        unread = tokens[:, cache.length :][:, -model.max_len :]
+        logits = after(unread, cache=cache)[:, -1].float()
         logits[:, PAD] = -torch.inf
         new = choose(logits).masked_fill(over, PAD)
         tokens = torch.cat([tokens, new[:, None]], dim=1)

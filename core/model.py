@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from core.blocks import Block, CrossBlock, Stream, final_norm
+from core.cache import NO_CACHE, NoCache
 from core.config import ModelConfig
 from core.device import compute_dtype
 from core.init import embedding_factor, initialise
@@ -46,10 +47,11 @@ class Embedding(nn.Module):
         self.position = position
         self.factor = embedding_factor(config)
 
-    def forward(self, tokens: Tokens) -> Stream:
+    def forward(self, tokens: Keys, start: int = 0) -> Stream:
+        """The vectors of all tokens from position `start` on."""
         self.position.check(tokens)
-        x = self.tokens(tokens) * self.factor  # [batch, length, d_model]
-        return self.position.add(x)
+        x = self.tokens(tokens[:, start:]) * self.factor  # [batch, length, d_model]
+        return self.position.add(x, start)
 
 
 class Transformer(nn.Module):
@@ -86,16 +88,23 @@ class Transformer(nn.Module):
             allowed = hide_padding(allowed, keys != PAD)  # [batch, 1, query, key]
         return as_bias(allowed, position_bias, compute_dtype(self.unembed.weight))
 
-    def forward(self, tokens: Tokens, trace: Trace = NO_TRACE) -> Logits:
-        n = tokens.shape[1]
-        bias = self.attention_bias(self.may_see, n, tokens, self.embed.position.bias(n, n))
-        x = trace("embed", self.embed(tokens))  # [batch, length, d_model]
+    def begin(self, tokens: Tokens, trace: Trace, cache: NoCache) -> tuple[Stream, Bias]:
+        """The tokens as vectors, and what the attention among them adds to its scores."""
+        cache.check(self.may_see)
+        start = cache.length
+        (keys,) = cache.extend(tokens, dim=1)  # these tokens, behind what the cache has read
+        n, n_key = tokens.shape[1], keys.shape[1]
+        bias = self.attention_bias(self.may_see, n, keys, self.embed.position.bias(n, n_key))
+        return trace("embed", self.embed(keys, start)), bias
+
+    def forward(self, tokens: Tokens, trace: Trace = NO_TRACE, cache: NoCache = NO_CACHE) -> Logits:
+        x, bias = self.begin(tokens, trace, cache)  # [batch, length, d_model]
         for i, block in enumerate(self.blocks):
-            x = block(x, bias, trace.scope(f"blocks.{i}"))
+            x = block(x, bias, trace.scope(f"blocks.{i}"), cache.scope(f"blocks.{i}"))
         return trace("logits", self.unembed(self.norm(x)))  # [batch, length, vocab]
 
-    def reader(self) -> Callable[[Tokens], Logits]:
-        """What generation asks again and again: tokens -> logits."""
+    def reader(self) -> Callable[..., Logits]:
+        """What generation asks again and again: tokens (and a cache) -> logits."""
         return self
 
 
@@ -120,8 +129,11 @@ class EncoderDecoder(Transformer):
         super().__init__(config, CrossBlock)
         self.encoder = Encoder(config, self.embed.position)
 
-    def forward(self, source: Source, target: Tokens, trace: Trace = NO_TRACE) -> Logits:
-        return self.write(source, self.read(source, trace), target, trace)
+    def forward(
+        self, source: Source, target: Tokens, trace: Trace = NO_TRACE, cache: NoCache = NO_CACHE
+    ) -> Logits:
+        memory = cache.once(lambda: self.read(source, trace))
+        return self.write(source, memory, target, trace, cache)
 
     def read(self, source: Source, trace: Trace = NO_TRACE) -> Memory:
         """What the encoder makes of a source."""
@@ -131,18 +143,22 @@ class EncoderDecoder(Transformer):
         return self.encoder(x, bias, trace.scope("encoder"))
 
     def write(
-        self, source: Source, memory: Memory, target: Tokens, trace: Trace = NO_TRACE
+        self,
+        source: Source,
+        memory: Memory,
+        target: Tokens,
+        trace: Trace = NO_TRACE,
+        cache: NoCache = NO_CACHE,
     ) -> Logits:
         """What follows each token of the target. Of the source, only its padding matters here."""
-        n = target.shape[1]
-        bias = self.attention_bias(self.may_see, n, target, self.embed.position.bias(n, n))
-        memory_bias = self.attention_bias(everything, n, source)
-        x = trace("embed", self.embed(target))  # [batch, length, d_model]
+        memory_bias = self.attention_bias(everything, target.shape[1], source)
+        x, bias = self.begin(target, trace, cache)  # [batch, length, d_model]
         for i, block in enumerate(self.blocks):
-            x = block(x, bias, memory, memory_bias, trace.scope(f"blocks.{i}"))
+            name = f"blocks.{i}"
+            x = block(x, bias, memory, memory_bias, trace.scope(name), cache.scope(name))
         return trace("logits", self.unembed(self.norm(x)))  # [batch, length, vocab]
 
-    def reader(self, source: Source) -> Callable[[Tokens], Logits]:
+    def reader(self, source: Source) -> Callable[..., Logits]:
         """The source is read here, once."""
         return partial(self.write, source, self.read(source))
 

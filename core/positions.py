@@ -24,16 +24,16 @@ class Position(nn.Module):
     """What every scheme is built on, and by itself the scheme "none".
 
     Nothing is added, rotated or biased: the model must live with what the mask gives away about
-    order.
+    order. `start` is the position of the first token; before it stands what a cache keeps.
     """
 
     def check(self, tokens: Tokens) -> None:
         """Refuse rows that this scheme would read as something else (ValueError)."""
 
-    def add(self, x: Stream) -> Stream:
+    def add(self, x: Stream, start: int = 0) -> Stream:
         return x
 
-    def rotate(self, x: Heads) -> Heads:
+    def rotate(self, x: Heads, start: int = 0) -> Heads:
         return x
 
     def bias(self, n_query: int, n_key: int) -> Float[Tensor, "1 heads query key"] | float:
@@ -80,11 +80,11 @@ class Sinusoidal(Counted):
         super().__init__()
         self.register_buffer("table", sinusoids(max_len, d_model), persistent=False)
 
-    def add(self, x: Stream) -> Stream:
-        length, d_model = x.shape[1:]
+    def add(self, x: Stream, start: int = 0) -> Stream:
+        length, d_model = start + x.shape[1], x.shape[2]
         if length > len(self.table):  # the waves go on for as long as anyone asks
-            return x + sinusoids(length, d_model).to(self.table)
-        return x + self.table[:length]
+            return x + sinusoids(length, d_model)[start:].to(self.table)
+        return x + self.table[start:length]
 
 
 class Learned(Counted):
@@ -94,14 +94,14 @@ class Learned(Counted):
         super().__init__()
         self.table = nn.Parameter(torch.empty(max_len, d_model))
 
-    def add(self, x: Stream) -> Stream:
-        length, max_len = x.shape[1], len(self.table)
+    def add(self, x: Stream, start: int = 0) -> Stream:
+        length, max_len = start + x.shape[1], len(self.table)
         if length > max_len:
             raise ValueError(
                 f"length {length} is longer than max_len={max_len}: "
                 "learned positions exist only up to max_len"
             )
-        return x + self.table[:length]
+        return x + self.table[start:length]
 
 
 class Rotary(Position):
@@ -117,8 +117,9 @@ class Rotary(Position):
         even = torch.arange(0, d_head, 2, dtype=torch.float64)
         self.register_buffer("frequency", (10_000.0 ** (-even / d_head)).float(), persistent=False)
 
-    def rotate(self, x: Heads) -> Heads:
-        position = torch.arange(x.shape[2], device=x.device, dtype=torch.float32)
+    def rotate(self, x: Heads, start: int = 0) -> Heads:
+        end = start + x.shape[2]
+        position = torch.arange(start, end, device=x.device, dtype=torch.float32)
         angle = position[:, None] * self.frequency.float()  # [length, d_head/2]
         cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
         even, odd = x[..., 0::2], x[..., 1::2]

@@ -171,7 +171,7 @@ class ReadyMade(nn.Module):
         for module in ("self_attn.out_proj", "norm1", "linear1", "linear2", "norm2"):
             yield from self.layer.get_submodule(module).parameters()
 
-    def forward(self, x: Tensor, masks: tuple[Tensor, Tensor], trace: Any) -> Tensor:
+    def forward(self, x: Tensor, masks: tuple[Tensor, Tensor], *rest: Any) -> Tensor:
         return self.layer(x, *masks)
 
 

@@ -23,6 +23,7 @@ ORDER = (
     ("report", "What a training step reports"),
     ("train", "One step at a time"),
     ("generate", "One token after another"),
+    ("cache", "What has been read is kept"),
     ("measure", "What the pictures show"),
     ("config", "What can be chosen"),
     ("size", "How large a model is, counted"),
