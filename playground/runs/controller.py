@@ -82,6 +82,7 @@ class Controller:
         self.run: Run | None = None
         self.ghosts: list[Ghost] = []
         self.notice: str | None = None
+        self.left: View | None = None  # the last run, before the next one begins
         self.fresh = True  # no run yet in this session
         self.begun = 0  # runs so far
 
@@ -104,7 +105,9 @@ class Controller:
         self.spec = spec
         try:
             if diff and self.run is not None:
-                self._turn(old, diff)
+                self._turn(diff)
+            elif diff and self.left is not None:
+                self.notice = self._since(self.left)
         except ValueError:
             self.spec = old
             raise
@@ -112,37 +115,42 @@ class Controller:
         if self.run is not None and old.probe != spec.probe:
             self.run.show(spec.probe)
 
-    def _turn(self, old: Spec, diff: dict[str, tuple]) -> None:
-        status = self.run.view().status
-        lost = self.run.forgotten or status in (Status.DIVERGED, Status.FAILED)
+    def _turn(self, diff: dict[str, tuple]) -> None:
+        view = self.run.view()
+        lost = self.run.forgotten or view.status in (Status.DIVERGED, Status.FAILED)
         if is_hot(diff) and not lost:
-            when = "after its end" if status.over else "while it ran"
+            when = "after its end" if view.status.over else "while it ran"
             self.run.change(self.spec)
             since = diff_text(self.run.started.diff(self.spec))
             self.notice = (
-                f"Changed {when}: {since or f'{diff_text(diff)}, as it was at first'}. "
-                + (
-                    "A run from this page's link has it from step 0."
-                    if since
-                    else "A run from this page's link has no change on the way."
-                )
+                f"Changed {when}: {since or f'{diff_text(diff)}, as the run began'}. A run started "
+                "from this page's link has the knobs as they are now from its first step."
             )
             return
-        view = self.run.view()
-        if status.moving:
+        if view.status.moving:
             self._start()
         else:
             self.runs.discard(self.run)
-            self.run = None
-        next_step = "Started over" if status.moving else "Press Play to train it"
-        stays = "stays for comparison" if self._keep_curve(view) else "was too short to keep"
-        self.notice = f"Changed: {diff_text(diff)}. {next_step}; the old curve {stays}."
+            self.run, self.left = None, view
+        self._keep_curve(view)
+        self.notice = self._since(view)
 
-    def _keep_curve(self, view: View) -> bool:
+    def _since(self, view: View) -> str:
+        """In what the knobs differ from those of the last run, whose curve stays or does not."""
+        changed = diff_text(view.began.diff(self.spec))
+        on_the_way = hot_changes_text(view.changes)
+        curve = f"its curve{f' ({on_the_way})' if on_the_way else ''}"
+        stays = "stays for comparison" if worth_keeping(view) else "was too short to keep"
+        return (
+            (f"Changed since the last run began: {changed}. " if changed else "")
+            + ("Press Play to train with it; " if self.run is None else "This is a new run; ")
+            + f"{curve} {stays}."
+        )
+
+    def _keep_curve(self, view: View) -> None:
         """Make a run that is over or replaced a ghost, without its pictures; if it is worth it."""
-        if kept := worth_keeping(view):
+        if worth_keeping(view):
             self.ghosts = [*self.ghosts, Ghost("", replace(view, frames=()))][-GHOSTS:]
-        return kept
 
     @property
     def view(self) -> View | None:
@@ -173,8 +181,10 @@ class Controller:
         """Start a run of the present spec, instead of the current one if there is any."""
         instead = [self.run] if self.run is not None else []
         self.run = self.runs.start(self.owner, self.spec, play, saved, instead)
-        self.fresh = False
+        self.fresh, self.notice = False, None
         self.begun += 1
+        if self.left is not None:
+            self.notice, self.left = self._since(self.left), None
 
     def pause(self) -> None:
         if self.run is not None:
@@ -184,11 +194,11 @@ class Controller:
         """Back to before the first step: same seed, same numbers, no ghosts."""
         if self.run is not None:
             self.runs.discard(self.run)
-        self.run, self.ghosts, self.notice = None, [], None
+        self.run, self.ghosts, self.notice, self.left = None, [], None, None
 
     def show(self, ghosts: list[Ghost]) -> None:
         """Show these earlier curves behind the current one, instead of the present ghosts."""
-        self.ghosts = list(ghosts)
+        self.ghosts, self.notice, self.left = list(ghosts), None, None
 
     def resume(self, saved: SavedRun) -> None:
         """Replace the current run by a saved one; it is paused until Play is pressed.

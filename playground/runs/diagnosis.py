@@ -37,11 +37,11 @@ def diagnose(view: View | None, frame: Frame, chance: Chance, floor: float | Non
         what = view.message[:1].upper() + view.message[1:].rstrip(".")
         return Diagnosis("bad", f"{what}. The finite curve is kept; Reset gives a new run.")
     if view is None or not len(view.loss):
-        found = _leak(frame, trained=False) or _untrained(frame, chance)
+        found = _leak(frame) or _untrained(frame, chance)
     else:
         now = Standing(view, frame, chance, floor)
         found = (
-            _leak(frame, trained=True)
+            _leak(frame, now)
             or _just_changed(now)
             or _memorising(now)
             or _saturated(now)
@@ -51,23 +51,31 @@ def diagnose(view: View | None, frame: Frame, chance: Chance, floor: float | Non
     return found
 
 
-def _leak(frame: Frame, trained: bool) -> Diagnosis | None:
-    """A leak is measured: inputs move outputs before them, and free running fails."""
+def _leak(frame: Frame, now: Standing | None = None) -> Diagnosis | None:
+    """A leak is measured: inputs move outputs before them, and free running fails.
+
+    Args:
+        now: where the loss stands; None before the first step.
+    """
     if frame.future_influence is None or not frame.future_influence >= LEAK:  # nan: no claim
         return None
     seen = f"changing a later token moves earlier outputs by up to {frame.future_influence:.2g}"
-    if not trained:
+    if now is None:
         return Diagnosis(
             "warn", f"The mask leaks: {seen}. The model can read what it is asked to predict."
         )
-    if frame.free_running is not None and frame.free_running < frame.teacher_forced - 0.2:
-        return Diagnosis(
-            "bad",
-            f"Suspiciously low loss: the mask leaks ({seen}). At step {frame.written_at} it got "
-            f"{frame.teacher_forced:.0%} right with teacher forcing; without teacher forcing, "
-            f"{frame.free_running:.0%}.",
+    forced, free = frame.teacher_forced, frame.free_running
+    useless = free is not None and free < forced - 0.2
+    text = (
+        f"The mask leaks: {seen}, so the model can read what it is asked to predict. The "
+        f"{now.name} is {now.loss:.2f}, and {'worth' if useless else 'proves'} nothing."
+    )
+    if free is not None:
+        text += (
+            f" At step {frame.written_at} {forced:.0%} of the answers are right with teacher "
+            f"forcing; without teacher forcing, {free:.0%}."
         )
-    return Diagnosis("warn", f"The mask leaks: {seen}.")
+    return Diagnosis("bad" if useless else "warn", text)
 
 
 def _just_changed(now: Standing) -> Diagnosis | None:
@@ -75,16 +83,18 @@ def _just_changed(now: Standing) -> Diagnosis | None:
     view, frame = now.view, now.frame
     if not view.marks or (done := now.step - view.marks[-1]) >= LAST:
         return None
-    mark, what, before = view.marks[-1], now.turned, now.earlier
+    mark, before = view.marks[-1], now.earlier
+    text = f"Changed at step {mark}: {now.turned}."
     if done:
-        text = f"{counted(done, 'step')} since {what}: loss {now.training:.2f}"
+        text += f" The training loss of the {counted(done, 'step')} since is {now.training:.2f}"
+        text += "." if math.isnan(before) else f"; before, it was {before:.2f}."
+    elif not math.isnan(before):
+        text += f" The training loss before it is {before:.2f}; no step has been trained since."
     else:
-        text = f"No step since {what} at step {mark}"
-    if not math.isnan(before):
-        text += f", before it {before:.2f}" if done else f": the loss before it is {before:.2f}"
-    text += f". Validation loss {frame.loss:.2f} at step {frame.measured_at}"
+        text += " No step has been trained since."
+    text += f" The validation loss is {frame.loss:.2f} at step {frame.measured_at}"
     if np.count_nonzero(view.val_steps == mark) > 1 and frame.measured_at == mark:
-        text += f", {view.val_loss[view.val_steps == mark][0]:.2f} just before"
+        text += f"; just before the change it was {view.val_loss[view.val_steps == mark][0]:.2f}"
     return Diagnosis("info", f"{text}.{_saturation(frame)}")
 
 
@@ -109,7 +119,7 @@ def _theory(attention: Attention) -> str:
     """What the spread was to be expected to be before the first step, where there is a rule."""
     if attention.theory is None:
         return ""
-    return f" (theory before training: {attention.theory:.1f})"
+    return f" (theory for these knobs, before training: {attention.theory:.1f})"
 
 
 def _memorising(now: Standing) -> Diagnosis | None:
@@ -215,15 +225,19 @@ def _progress(now: Standing) -> Diagnosis:
             f"validation loss {frame.loss:.2f} and {frame.accuracy:.0%} of the validation answers "
             f"right at step {frame.measured_at}"
         )
-    text = f"Learning: {', '.join(losses)}; guessing costs {chance.blind:.2f}.{now.before}"
+    how = "Partly learnt" if now.view.status.over else "Learning"
+    text = f"{how}: {', '.join(losses)}; guessing costs {chance.blind:.2f}.{now.before}"
     return Diagnosis("info", text)
 
 
 def _untrained(frame: Frame, chance: Chance) -> Diagnosis:
-    """Random answers cost more than admitting to know nothing: the model is sure of them."""
+    """Random preferences cost more than having none."""
     text = f"Untrained: the validation loss is {frame.loss:.2f}"
     if frame.loss > (1 + AT_CHANCE) * chance.uniform:
-        text += f", above the {chance.uniform:.2f} of a uniform guess: random answers, yet sure"
+        text += (
+            f", above the {chance.uniform:.2f} of a uniform guess: the model already prefers some "
+            "tokens to others, for no reason"
+        )
     elif frame.loss > (1 - AT_CHANCE) * chance.uniform:
         text += f", about the {chance.uniform:.2f} of a uniform guess"
     if why := _saturation(frame):

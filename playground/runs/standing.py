@@ -189,7 +189,7 @@ class Standing:
         if math.isnan(self.earlier):
             return ""
         mark = self.view.marks[-1]
-        return f" Before {self.turned} at step {mark} it was {self.earlier:.2f}."
+        return f" Before the change at step {mark} ({self.turned}) it was {self.earlier:.2f}."
 
 
 def _flat(halves: Halves) -> bool:

@@ -73,7 +73,7 @@ def test_a_hot_knob_turns_in_the_running_model(controller):
     controller.follow(spec_for(steps=FOREVER, scale="none"))
     wait(lambda: controller.view.changes)
     assert controller.run is run and controller.view.status.moving and not controller.ghosts
-    assert controller.notice.startswith("Changed while it ran: scale √d_k → none. A run from")
+    assert "while it ran: scale √d_k → none." in controller.notice
     (change,) = controller.view.changes
     assert (change.field, change.value) == ("scale", "none") and change.step >= 3
 
@@ -89,17 +89,33 @@ def test_a_cold_knob_starts_over_and_the_old_curve_stays(controller, runs):
     (ghost,) = controller.ghosts
     assert ghost.label == "norm=post" and len(ghost.view.loss) >= 200
     assert ghost.view.frames == (), "its pictures are not kept"
-    assert "Started over" in controller.notice
+    assert "norm post → pre" in controller.notice and "Press Play" not in controller.notice
 
 
 def test_a_cold_knob_waits_for_play_while_nothing_trains(controller):
     trained(controller, spec_for())
     controller.follow(spec_for(norm="pre"))
     assert controller.run is None
-    assert "Press Play" in controller.notice
+    assert "norm post → pre" in controller.notice and "Press Play" in controller.notice
+    controller.follow(spec_for(norm="pre", seed=3))
+    assert "norm post → pre, seed 0 → 3" in controller.notice, "both, not only the last one"
     controller.play()
+    assert "norm post → pre" in controller.notice and "Press Play" not in controller.notice
     rest(controller)
     assert controller.view.spec.model.norm == "pre"
+    controller.play()
+    assert controller.notice is None, "the same knobs again"
+
+
+def test_what_the_old_curve_went_through_is_said_with_it(controller):
+    trained(controller, spec_for())
+    controller.follow(spec_for(steps=60, lr=0.1))
+    controller.play()
+    rest(controller)
+    controller.follow(spec_for(steps=60, lr=0.1, norm="pre"))
+    said = controller.notice
+    assert "lr 0.001 → 0.1" in said and "norm post → pre" in said, "all since that run began"
+    assert "steps=60, lr=0.1 after step 30" in said
 
 
 def test_a_hot_and_a_cold_knob_together_start_again(controller):
@@ -170,7 +186,7 @@ def test_every_change_on_the_way_is_named_not_only_the_last(controller):
     controller.follow(spec_for(steps=FOREVER, scale="none", lr=0.1))
     assert "scale √d_k → none, lr 0.001 → 0.1" in controller.notice
     controller.follow(spec_for(steps=FOREVER))
-    assert "no change on the way" in controller.notice
+    assert "scale none → √d_k, lr 0.1 → 0.001" in controller.notice
 
 
 def test_a_mask_turned_back_is_marked_as_its_knob_says(controller):
