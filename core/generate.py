@@ -22,6 +22,28 @@ def greedy(logits: Float[Tensor, "batch vocab"]) -> Int[Tensor, " batch"]:
     return logits.argmax(-1)
 
 
+def ranked(
+    logits: Float[Tensor, "batch vocab"],
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+) -> tuple[Float[Tensor, "batch vocab"], Int[Tensor, "batch vocab"]]:
+    """What a token is drawn from: probabilities from the largest down, and whose they are.
+
+    The rules are those of `sampler`. A token that they leave out has probability 0.
+    """
+    ordered, tokens = logits.float().sort(dim=-1, descending=True)
+    if temperature < GREEDY_BELOW:
+        top_k, temperature = 1, 1.0
+    probabilities = (ordered / temperature).softmax(-1)  # [batch, vocab]
+    if top_k is not None:
+        probabilities[:, top_k:] = 0
+    if top_p is not None:
+        before = probabilities.cumsum(-1) - probabilities
+        probabilities[:, 1:].masked_fill_(before[:, 1:] > top_p - ROUNDING, 0)
+    return probabilities / probabilities.sum(-1, keepdim=True), tokens
+
+
 def sampler(
     temperature: float = 1.0,
     top_k: int | None = None,
@@ -53,13 +75,7 @@ def sampler(
         return greedy
 
     def choose(logits: Float[Tensor, "batch vocab"]) -> Int[Tensor, " batch"]:
-        ordered, tokens = (logits.float() / temperature).sort(dim=-1, descending=True)
-        probabilities = ordered.softmax(-1)  # [batch, vocab]
-        if top_k is not None:
-            probabilities[:, top_k:] = 0
-        if top_p is not None:
-            before = probabilities.cumsum(-1) - probabilities
-            probabilities[:, 1:].masked_fill_(before[:, 1:] > top_p - ROUNDING, 0)
+        probabilities, tokens = ranked(logits, temperature, top_k, top_p)
         rank = torch.multinomial(probabilities.cpu(), 1, generator=generator).to(tokens.device)
         return tokens.gather(-1, rank)[:, 0]
 

@@ -7,17 +7,15 @@ before anything is trained.
 import math
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from core.generate import generate, sampler
 from core.measure import (
     entropy_share,
     free_running_accuracy,
@@ -31,6 +29,7 @@ from core.measure import (
 from core.tasks import IGNORED, VALIDATION_SIZE, Batch
 from core.tasks.question import QuestionTask
 from core.train import Trainer
+from playground.runs.writing import Rules, Written, write
 
 STAGES = ("scores", "scaled", "masked", "weights")
 MAX_PROBE = 128  # positions of the probe that are looked at: maps grow with its square
@@ -103,7 +102,7 @@ class Frame:
 
     free_running: float | None = None  # accuracy without seeing the answer; None for text
     teacher_forced: float | None = None  # `accuracy` when `free_running` was measured
-    sample: str | None = None  # for text: what the model writes, whitespace kept
+    sample: Written | None = None  # for text: what the model writes
     written_at: int = -1  # the step that the last three are from
 
     @cached_property
@@ -182,7 +181,7 @@ def _generate(trainer: Trainer, frame: Frame, interrupted: Callable[[], bool]) -
         both = {"free_running": accuracy, "teacher_forced": frame.accuracy}
         return replace(frame, written_at=frame.step, **both)
     sample = _sample(trainer, interrupted)
-    return replace(frame, written_at=frame.step, sample=sample) if sample else frame
+    return replace(frame, written_at=frame.step, sample=sample) if sample.ids else frame
 
 
 def _first_row(batch: Batch) -> Batch:
@@ -272,26 +271,14 @@ def _free_running(trainer: Trainer, validation: Batch) -> float | None:
     return free_running_accuracy(trainer.model, _rows(trainer, validation, rows)) if rows else None
 
 
-class _Enough(Exception):
-    """Ends a generation before its time."""
-
-
-def _sample(trainer: Trainer, interrupted: Callable[[], bool]) -> str:
+def _sample(trainer: Trainer, interrupted: Callable[[], bool]) -> Written:
     """What the model writes on its own: the same random numbers at every look."""
-    task = trainer.task
-    prompt = task.prompt(trainer.model_config.architecture)
-    draw = sampler(TEMPERATURE, generator=torch.Generator().manual_seed(SAMPLE_SEED))
+    prompt = trainer.task.prompt(trainer.model_config.architecture)
+    prompt = prompt._replace(n_new=min(prompt.n_new, SAMPLE_CHARACTERS))
     end = time.monotonic() + SAMPLE_SECONDS
-    written: list[int] = []
 
-    def choose(logits: Tensor) -> Tensor:
-        if interrupted() or time.monotonic() > end:
-            raise _Enough
-        token = draw(logits)
-        written.append(int(token))
-        return token
+    def enough() -> bool:
+        return interrupted() or time.monotonic() > end
 
-    inputs = tuple(tokens.to(trainer.device.name) for tokens in prompt.inputs)
-    with suppress(_Enough):
-        generate(trainer.model, inputs, min(prompt.n_new, SAMPLE_CHARACTERS), choose)
-    return "".join(task.vocabulary[i] for i in written)
+    rules = Rules(TEMPERATURE, seed=SAMPLE_SEED)
+    return write(trainer.model, trainer.task, prompt, rules, interrupted=enough)

@@ -19,6 +19,7 @@ from playground.figures import (
     spread_chart,
 )
 from playground.figures.loss import NOT_BEGUN
+from playground.figures.written import written_html
 from playground.history.names import title
 from playground.live.channel import Scene, is_live, state_of
 from playground.live.picture import Html, Part, Plot, Shown, Slider, captioned
@@ -34,6 +35,7 @@ from playground.runs.snapshot import (
 )
 from playground.runs.spec import Spec, changes_by_step, in_nats, value_text
 from playground.runs.view import LAST, View, waiting_for
+from playground.runs.writing import Written
 from playground.ui import controls, data_panel, download_panel, model_panel
 from playground.ui.choices import HEIGHT, NEWEST, PROJECTED, Choices
 from playground.ui.components import live_html, live_slider, number_cells, show_plot, two_lines
@@ -400,8 +402,16 @@ def how_it_wrote(spec: Spec, step: int) -> str:
     (first,) = spec.task.decode(spec.task.prompt(spec.model.architecture).inputs[-1][0])
     return (
         f"What the model of step {step} writes after “{first}” and nothing else: each character is "
-        f"drawn at temperature {TEMPERATURE:g}, seed {SAMPLE_SEED}, and read as the next input."
+        f"drawn at temperature {TEMPERATURE:g}, seed {SAMPLE_SEED}, and read as the next input. "
+        "The darker its ground, the less the model expected it; point at it to see what it did."
     )
+
+
+def written(spec: Spec, sample: Written) -> str:
+    """What a model wrote, as HTML."""
+    vocabulary = spec.task.vocabulary
+    alternatives = [[vocabulary[i] for i in ids] for ids in sample.alternatives]
+    return written_html(sample.letters, sample.chances, alternatives, sample.before)
 
 
 def predictions(spec: Spec, frame: Frame) -> dict[str, Part]:
@@ -415,10 +425,8 @@ def predictions(spec: Spec, frame: Frame) -> dict[str, Part]:
     )
     sample = ""
     if frame.sample is not None:
-        sample = (
-            f"<small>{html.escape(how_it_wrote(spec, frame.written_at))}</small>"
-            f"<pre data-sample>{html.escape(frame.sample)}</pre>"
-        )
+        sample = f"<small>{html.escape(how_it_wrote(spec, frame.written_at))}</small>"
+        sample += written(spec, frame.sample)
     return {"predictions": Html(cards), "sample": Html(sample)}
 
 

@@ -177,8 +177,8 @@ def test_numbers_that_are_not_finite_are_seen_on_the_probe(reverse):
 def test_sample_is_text_with_its_whitespace():
     trainer = trainer_for(TASKS["text"](source="grammar", length=16))
     sample = frame_of(trainer, level=Level.GENERATION).sample
-    assert 0 < len(sample) <= 120
-    assert set(sample) <= set(trainer.task.vocabulary[1:])
+    assert 0 < len(sample.text) <= 120
+    assert set(sample.text) <= set(trainer.task.vocabulary[1:])
     assert frame_of(trainer).sample is None
 
 
@@ -187,7 +187,7 @@ def test_sample_ends_when_interrupted():
     trainer = trainer_for(TASKS["text"](source="grammar", length=16))
     answers = iter([False, False, False])
     frame = frame_of(trainer, level=Level.GENERATION, interrupted=lambda: next(answers, True))
-    assert len(frame.sample) == 3
+    assert len(frame.sample.text) == 3
 
 
 def test_a_long_probe_is_cut():
