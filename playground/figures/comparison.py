@@ -518,16 +518,15 @@ def _level(value: float, rows: int, end: float, size: Sizes) -> dict[str, Any]:
 def _level_labels(
     levels: Sequence[tuple[str, float]], end: float, room: int, size: Sizes
 ) -> list[dict[str, Any]]:
-    """Above the plot, in as many rows as it takes; `room` is the width of the plot.
-
-    The plot is narrow: "uniform" and "without reading" are enough, beside the chart of the losses.
-    """
+    """Above the plot, in as many rows as it takes; `room` is the width of the plot."""
     labels: list[dict[str, Any]] = []
     taken: list[tuple[int, float, float]] = []
     for name, value in reversed(levels):
-        text, right = f"{name.replace('guess', '').strip()} {value:.3f}", value > end / 2
-        x, span = value / end * room, 0.55 * size.small * len(text)
+        text, x, right = f"{name} {value:.3f}", value / end * room, value > end / 2
+        span = 0.55 * size.small * len(text)
         left = x - span if right else x
+        if left < 0:  # no room at the left of its line
+            value, right, left = 0, False, 0
         row = 0
         while any(row == other and left < b + 8 and a < left + span + 8 for other, a, b in taken):
             row += 1

@@ -21,7 +21,7 @@ MARK_ROWS = 2
 BESIDE = {
     "chance": "chance<br>{:.3f}",
     "uniform guess": "uniform<br>guess {:.3f}",
-    "guess without reading": "without<br>reading {:.3f}",
+    "guess without reading": "guess without<br>reading {:.3f}",
     "floor": "floor<br>{:.3f}",
 }
 NOT_BEGUN = "press Play:<br>the loss appears here"

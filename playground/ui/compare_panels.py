@@ -231,11 +231,7 @@ def draw(look: Callable[[], Seen], series: Seen, setup: Setup) -> None:
     if series:
         draw_runs(look, series, CurvesAndVerdict)
         return
-    st.info(
-        f"{len(setup.specs)} configurations are ready: the base"
-        + "".join(f", {variant.label}" for variant in setup.variants)
-        + ". Press Play."
-    )
+    st.info(f"Ready: the base against {' and '.join(v.label for v in setup.variants)}. Press Play.")
 
 
 @st.fragment

@@ -85,8 +85,9 @@ def downloads(controller: Controller) -> None:
             icon="code",
         )
     st.caption(
-        "Figures: point at one, and Save at its upper right keeps it as PNG, SVG or a page of its "
-        "own (HTML), with what it shows and of which configuration."
+        "To save a figure, move the pointer over it and press Save at its upper right. You get it "
+        "as PNG, SVG or a page of its own (HTML), with a line on what it shows and of which "
+        "configuration."
     )
 
 

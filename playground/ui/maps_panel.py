@@ -50,11 +50,11 @@ def map_switches(spec: Spec, frame: Frame) -> None:
         horizontal=True, key="map_switches", vertical_alignment="center", gap="xsmall"
     ):
         stage_switch(label_visibility="collapsed")
-        settle_choice("layer", map(layer_title, frame.attention))
+        settle_choice("layer", layers_offered(frame))
         settle_choice("head", heads(spec))
         st.selectbox(
             "Block",
-            [layer_title(name) for name in frame.attention],
+            layers_offered(frame),
             key="layer",
             bind="query-params",
             width=150 if projector() else 110,
@@ -78,9 +78,15 @@ def heads(spec: Spec) -> list[str]:
 
 
 def chosen_layer(frame: Frame, choices: Choices) -> str:
-    """The name of the chosen layer, or of the first one."""
+    """The name of the chosen layer, or of the first one that the mask acts on."""
     names = {layer_title(name): name for name in frame.attention}
-    return names.get(choices.layer, next(iter(names.values())))
+    return names.get(choices.layer, names[layers_offered(frame)[0]])
+
+
+def layers_offered(frame: Frame) -> list[str]:
+    """Titles of the layers; an encoder, on which the mask does not act, is last."""
+    names = sorted(frame.attention, key=lambda name: name.startswith("encoder."))
+    return [layer_title(name) for name in names]
 
 
 def chosen_head(spec: Spec, choices: Choices) -> int:

@@ -427,9 +427,13 @@ def test_chance_and_floor_stand_above_the_plot_and_apart():
     """Close lines have their labels in two rows; a far one shares a row."""
     notes = results_bars(["a"], [[0.5]], chance=CHANCE, floor=0.01)["layout"]["annotations"]
     labels = {note["text"]: note["yshift"] for note in notes if "yshift" in note}
-    assert list(labels) == ["floor 0.010", "without reading 2.303", "uniform 2.485"]
-    assert labels["floor 0.010"] == labels["without reading 2.303"] == 0
-    assert labels["uniform 2.485"] > 0
+    assert list(labels) == [
+        "floor 0.010",
+        "guess without reading 2.303",
+        "uniform guess 2.485",
+    ]
+    assert labels["floor 0.010"] == labels["guess without reading 2.303"] == 0
+    assert labels["uniform guess 2.485"] > 0
     assert "chance 2.000" in texts(results_bars(["a"], [[0.5]], chance=(2.0, 2.0)))
 
 

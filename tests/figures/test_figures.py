@@ -236,7 +236,7 @@ def test_chance_lines_and_floor_are_level_and_labelled():
     assert levels == pytest.approx([math.log(12), math.log(10), 0.5])
     assert all(trace["x"] == [0, 300] for trace in figure["data"][-3:])
     labels = [note["text"].replace("<br>", " ") for note in figure["layout"]["annotations"]]
-    assert labels == ["uniform guess 2.485", "without reading 2.303", "floor 0.500"]
+    assert labels == ["uniform guess 2.485", "guess without reading 2.303", "floor 0.500"]
 
 
 def beside(figure, share=1.0):

@@ -318,7 +318,7 @@ name = TASK.draw()
 about, knobs, steps = LEARNT[name]
 task = TASKS[name](**knobs)
 base = Spec(ModelConfig.for_task(task, n_layers=1), task, TrainConfig(steps=steps))
-RUNS = ["with feed-forward", "without", "without, three blocks"]
+RUNS = ["with feed-forward", "no feed-forward", "no feed-forward, three blocks"]
 common.training(
     "block",
     f"{about}: with the feed-forward, without it, and without it but with three blocks, which "

@@ -141,9 +141,10 @@ def draw(_: dict[str, View], parts: Mapping[str, Shown]) -> None:
     live_html(parts["heads_said"])
     st.caption(
         "Left: mean weight on the keys of each kind, over the queries that have one, in the "
-        f"example above. Of the way between uniform attention and all of the weight, "
-        f"{measure.PARTLY:.0%} make “partly” and {measure.MOSTLY:.0%} “mostly”. Middle: z of that "
-        "head set to 0, on validation rows. Right: mean Jensen–Shannon divergence between the "
+        "example above. A head that has gone more than "
+        f"{measure.PARTLY:.0%} of the way from uniform attention to all of its weight on one kind "
+        f"looks “partly” at it, from {measure.MOSTLY:.0%} “mostly”. Middle: z of that head set to "
+        "0, on validation rows. Right: mean Jensen–Shannon divergence between the "
         "weights of two heads, as a share of ln 2."
     )
 
@@ -153,10 +154,14 @@ def what_they_do(
 ) -> str:
     """How many heads have a job, which is the clearest, and which one the model needs most."""
     mostly, partly = (sum(job.grade == grade for job in best) for grade in ("mostly", "partly"))
-    said = (
-        f"At step {frame.step}, {mostly} of {counted(len(names), 'head')} "
-        f"look{'s' * (mostly == 1)} mostly at one kind of key, {partly} more partly"
-    )
+    looks = f"At step {frame.step}, {{}} of the {counted(len(names), 'head')} "
+    if mostly:
+        said = f"{looks.format(mostly)}look{'s' * (mostly == 1)} mostly at one kind of key"
+        said += f", and {partly} other{'s' * (partly != 1)} partly" if partly else ""
+    elif partly:
+        said = f"{looks.format(partly)}look{'s' * (partly == 1)} partly at one kind of key"
+    else:
+        said = f"{looks.format('none')}looks mostly or even partly at one kind of key"
     if mostly or partly:
         job, name = max(zip(best, names, strict=True), key=lambda item: item[0].share)
         said += f"; the clearest is {name}, with {job.weight:.0%} of its weight on {job.name}"
@@ -169,8 +174,8 @@ def what_they_do(
         f"{in_nats(worth.loss + rise[most])} without {names[most]}"
     )
     if not spare:
-        return f"{said}; removing any one head costs at least {SPARE} nats."
-    return f"{said}; {spare} of the {len(names)} can each be removed for less than {SPARE} nats."
+        return f"{said}. Removing any one head costs at least {SPARE} nats."
+    return f"{said}. {spare} of the {len(names)} can each be removed for less than {SPARE} nats."
 
 
 def how_they_differ(before: np.ndarray, now: np.ndarray) -> str:

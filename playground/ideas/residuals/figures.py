@@ -131,7 +131,7 @@ def depth_picture(
         residual: which of the two is chosen; the other one is drawn behind it, thin.
         smallest: the smallest number of float32, drawn where a panel reaches it.
     """
-    names = {True: "with residual connections", False: "without"}
+    names = {True: "with residual connections", False: "without residual connections"}
     alt = _flow_alt(quantities, residual)
     figure = _log_figure(alt, "flow", list(names.values()), 960, size)
     across = panels.domains(len(quantities), gap=0.09)

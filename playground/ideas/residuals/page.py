@@ -141,10 +141,11 @@ def about_flow(found: measure.Flow, residual: bool, norm: str) -> str:
     last = share(found.variation[-1])
     if found.variation[-1] < SIMILAR:
         variation = (
-            f"All positions have become almost the same: they differ in only {last} of the stream."
+            f"All positions have become almost the same: what differs between them is only {last} "
+            "of the stream."
         )
     else:
-        variation = f"The positions differ in {last} of the stream."
+        variation = f"What differs between the positions is {last} of the stream."
     return (
         f"{counted(len(found.stream) - 1, 'block')} {'with' if residual else 'without'} residual "
         f"connections, {norm_name(norm, 'without LayerNorm')}: the gradient {gradient}. {variation}"
@@ -164,8 +165,8 @@ def what_it_does(on: measure.Flow, off: measure.Flow, norm: str) -> str:
         f"with them at {times_its_size(on.factor)}"
     )
     lost_too = (
-        f"the positions differ in {share(off.variation[-1])} of the stream without them, in "
-        f"{share(on.variation[-1])} with them"
+        f"what differs between the positions is {share(off.variation[-1])} of the stream without "
+        f"them, and {share(on.variation[-1])} with them"
     )
     if fades and swells:
         return (
@@ -195,9 +196,9 @@ def over_depth(two: measure.Flow, deep: measure.Flow, norm: str, init: str) -> s
     """How much of it is a matter of depth."""
     said = (
         f"Without residual connections, {norm_name(norm)}: with two blocks the gradient comes back "
-        f"at {times_its_size(two.factor)}, and the positions differ in {share(two.variation[-1])} "
-        f"of the stream; with {len(deep.stream) - 1} blocks it is {words(deep.factor)} and "
-        f"{share(deep.variation[-1])}."
+        f"at {times_its_size(two.factor)}, and what differs between the positions is "
+        f"{share(two.variation[-1])} of the stream; with {len(deep.stream) - 1} blocks it is "
+        f"{words(deep.factor)} and {share(deep.variation[-1])}."
     )
     if norm == "pre" and init == "gpt2":
         said += (
@@ -353,7 +354,7 @@ common.source(SublayerConnection, NORMS[norm], *(() if residual else (keep_secon
 
 # --- training ---------------------------------------------------------------------------------
 
-LINES = ("with residual connections", "without")
+LINES = ("with residual connections", "without residual connections")
 
 
 def after(views: dict[str, View], _: Mapping[str, Shown]) -> None:

@@ -29,7 +29,7 @@ def score_picture(
         values: [n], scores after scaling.
         weights: of one query, largest first; they sum to 1.
         spread: standard deviation of all scores, of which `values` may be a sample.
-        theory: standard deviation for q and k of unit variance.
+        theory: standard deviation to expect; its normal distribution is drawn as a curve.
     """
     values = np.asarray(values, dtype=np.float64)
     reach = max(LEAST_REACH, 3.5 * max(theory, spread))
@@ -64,7 +64,7 @@ def score_picture(
             ),
             panels.line(score, style.finite(normal), style.run_colour(1), size.line, name="theory"),
         ],
-        title=f"spread {spread:.2f}, theory {theory:.2f}",
+        title=f"bars: measured, spread {spread:.2f}; curve: theory, {theory:.2f}",
     )
     edge = {"color": style.run_colour(2), "line": {"width": 1, "color": style.GRID}}
     weight = "weight %{y:.3f}<extra></extra>"
