@@ -159,6 +159,8 @@ OTHERS = {
     "lookup_query": Other(("lookup",)),
     "lookup_key": Other(("lookup",)),
     "depth_numbers": Other(("depth",)),
+    "writing_prompt": Other(("writing",)),
+    "writing_text": Other(("writing",)),
 } | {f"lookup_key_{i}": Other(("lookup",)) for i in range(1, 5)}
 
 

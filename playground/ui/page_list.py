@@ -95,6 +95,12 @@ IDEAS: dict[str, About] = {
         "tune",
         "ideas/training_tricks/page.py",
     ),
+    "writing": About(
+        "Writing, token by token",
+        "What each token is chosen from, and how the choice makes the text.",
+        "edit_note",
+        "ideas/writing/page.py",
+    ),
 }
 
 PAGES = {"home": HOME} | INSTRUMENTS | IDEAS
