@@ -137,7 +137,14 @@ class History:
         return self._path or data_folder() / "history.sqlite3"
 
     def add(
-        self, owner: str, label: str, spec: Spec, view: View, *, created: float | None = None
+        self,
+        owner: str,
+        label: str,
+        spec: Spec,
+        view: View,
+        *,
+        created: float | None = None,
+        instead: tuple[int, str] | None = None,
     ) -> int:
         """Keep a run; the oldest ones go where the limits are reached.
 
@@ -145,6 +152,8 @@ class History:
             label: what the visitor changed.
             spec: as the run began, before hot changes (`run.started`).
             view: the run at its end.
+            instead: the entry that it replaces, and what that was called at first: another name
+                is the visitor's, and stays.
 
         Returns:
             The id of the entry.
@@ -164,6 +173,12 @@ class History:
         columns, values = ", ".join(row), ", ".join(f":{name}" for name in row)
 
         def write(db: sqlite3.Connection) -> int:
+            if instead is not None:
+                id, called = instead
+                mine = "FROM runs WHERE id = ? AND owner = ?", (id, owner)
+                for (name,) in db.execute(f"SELECT label {mine[0]}", mine[1]).fetchall():
+                    row["label"] = row["label"] if name == _label(called) else name
+                db.execute(f"DELETE {mine[0]}", mine[1])
             added = db.execute(f"INSERT INTO runs ({columns}) VALUES ({values})", row).lastrowid
             _drop_oldest(db, "owner = ?", (owner,), MAX_ENTRIES, MAX_BYTES)
             _drop_oldest(db, "1", (), sys.maxsize, MAX_TOTAL_BYTES)

@@ -101,20 +101,12 @@ class Recorder:
     def _write(self, owner: str, began: Spec, view: View, kept: _Kept) -> None:
         try:
             label = title(began, view.changes)
-            if kept.id is not None:
-                label = self._remove_shorter(owner, kept) or label
-            kept.id, kept.title = self.history.add(owner, label, began, view), label
+            replaced = None if kept.id is None else (kept.id, kept.title)
+            kept.id = self.history.add(owner, label, began, view, instead=replaced)
+            kept.title = label
             self.problem = None
         except HistoryUnavailable as error:
             self.problem = str(error)
-
-    def _remove_shorter(self, owner: str, kept: _Kept) -> str | None:
-        """Make room for the longer version of a run; the name that its visitor gave it."""
-        with suppress(ValueError):  # deleted already
-            label = self.history.get(owner, kept.id).label
-            self.history.delete(owner, kept.id)
-            return None if label == kept.title else label
-        return None
 
 
 RECORDER = Recorder()

@@ -269,6 +269,25 @@ def test_a_locked_file_is_said_after_a_page_s_patience_and_not_a_run_s(history, 
     assert waited[-1] == module.WAIT
 
 
+def test_a_longer_version_replaces_an_entry_and_never_loses_it(history, monkeypatch):
+    def full(*rest):
+        raise sqlite3.OperationalError("database or disk is full")
+
+    number = add(history)
+    with monkeypatch.context() as broken:
+        broken.setattr(module, "_drop_oldest", full)
+        with pytest.raises(HistoryUnavailable):
+            history.add("anna", "longer", SPEC, view_of(), instead=(number, "scale=none"))
+    assert labels(history) == ["scale=none"]
+    longer = history.add("anna", "longer", SPEC, view_of(), instead=(number, "scale=none"))
+    assert labels(history) == ["longer"]
+    history.rename("anna", longer, "mine")
+    history.add("anna", "longest", SPEC, view_of(), instead=(longer, "longer"))
+    assert labels(history) == ["mine"]
+    history.add("bert", "his", SPEC, view_of(), instead=(longer + 1, "longest"))
+    assert labels(history) == ["mine"], "only one's own"
+
+
 # --- whose ----------------------------------------------------------------------------------
 
 
