@@ -11,6 +11,7 @@ where memory is short it gives up its model and all pictures but the last.
 
 import atexit
 import os
+import sys
 import threading
 import time
 from collections import Counter
@@ -37,6 +38,7 @@ from playground.runs.scheduler import Schedule
 from playground.runs.spec import Spec
 
 GRACE = 20.0  # seconds a run outlives its visitor's session
+NICE = 5  # how far threads that train stand behind those that draw pages
 
 
 class _Absence(NamedTuple):
@@ -260,6 +262,8 @@ class Runs:
     # --- workers --------------------------------------------------------------------------
 
     def _work(self) -> None:
+        if sys.platform == "linux":  # elsewhere a thread has no niceness of its own
+            os.nice(NICE)
         while (run := self._next()) is not None:
             asked, start = bool(run.requests), time.thread_time()
             run.take_turn()

@@ -2,7 +2,9 @@
 
 import gc
 import math
+import os
 import re
+import sys
 import threading
 import weakref
 
@@ -336,6 +338,15 @@ def test_a_question_is_answered_of_the_live_model_between_two_steps(runs):
     assert alone.evaluate().loss == loss
     wait(lambda: len(run.view().loss) > later)
     assert run.view().status is Status.RUNNING, "it trains on"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a thread has no niceness of its own")
+def test_what_draws_a_page_goes_before_what_trains(runs):
+    def niceness(*_: Trainer) -> int:
+        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+    run = runs.start("ann", spec_for(steps=8))
+    assert run.ask(niceness).result(timeout=60) > niceness()
 
 
 def test_a_question_that_fails_fails_alone(runs):
