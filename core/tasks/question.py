@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -169,11 +169,7 @@ class QuestionTask(Task):
 
     def is_held_out(self, questions: Int[Tensor, "batch question"]) -> Bool[Tensor, " batch"]:
         """Which questions belong to validation."""
-        return self._held_out(questions)
-
-    @cached_property
-    def _held_out(self) -> HeldOut:
-        return HeldOut(self.draw(_CENSUS, fixed_generator()))
+        return _held_out(self)(questions)
 
     def _questions(self, size: int, generator: torch.Generator, held_out: bool) -> Tensor:
         share = SHARE if held_out else 1 - SHARE
@@ -193,6 +189,11 @@ class QuestionTask(Task):
 
     def _starts(self, size: int) -> Tensor:
         return torch.full((size, 1), self.start)
+
+
+@lru_cache(maxsize=64)  # equal tasks hold out the same questions
+def _held_out(task: QuestionTask) -> HeldOut:
+    return HeldOut(task.draw(_CENSUS, fixed_generator()))
 
 
 def _scored(answers: Tensor) -> Tensor:

@@ -29,6 +29,7 @@ from core.measure import (
 from core.tasks import IGNORED, VALIDATION_SIZE, Batch
 from core.tasks.question import QuestionTask
 from core.train import Trainer
+from playground.runs.spec import floor_of
 from playground.runs.writing import Rules, Written, write
 
 STAGES = ("scores", "scaled", "masked", "weights")
@@ -197,7 +198,7 @@ def _validation(trainer: Trainer) -> Batch:
     if trainer not in _validations:
         architecture, task = trainer.model_config.architecture, trainer.task
         rows = min(VALIDATION_ROWS, max(1, VALIDATION_TOKENS // task.max_len(architecture)))
-        if task.floor(trainer.model_config):  # a floor holds for the whole set only
+        if floor_of(task, trainer.model_config):  # a floor holds for the whole set only
             rows = VALIDATION_SIZE
         _validations[trainer] = task.validation(architecture, rows)
     return _validations[trainer]

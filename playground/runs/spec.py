@@ -84,7 +84,7 @@ class Spec:
     @property
     def floor(self) -> float | None:
         """The loss that no run of this task, architecture and mask can beat; None: unknown."""
-        return _floor(self.task, self.model)
+        return floor_of(self.task, self.model)
 
     def value(self, name: str) -> Any:
         """What a knob says; None where the task has no such knob."""
@@ -222,7 +222,8 @@ def _chance(task: Task, architecture: str) -> Chance:
 
 
 @lru_cache(maxsize=256)
-def _floor(task: Task, model: ModelConfig) -> float | None:
+def floor_of(task: Task, model: ModelConfig) -> float | None:
+    """A task's floor for a model; of a long text it takes a moment to find, so once."""
     return task.floor(model)
 
 
