@@ -27,11 +27,25 @@ def keep_second(x: Tensor, y: Tensor) -> Tensor:
     return y
 
 
-# The switch `norm`: name -> (width -> (before the sub-layer, after the addition)).
-NORMS: dict[str, Callable[[int], tuple[nn.Module, nn.Module]]] = {
-    "post": lambda width: (nn.Identity(), nn.LayerNorm(width)),
-    "pre": lambda width: (nn.LayerNorm(width), nn.Identity()),
-    "none": lambda width: (nn.Identity(), nn.Identity()),
+# The switch `norm_type`: name -> (width -> norm). LayerNorm brings each token's numbers to mean 0
+# and variance 1; RMSNorm only divides them by their root mean square (Zhang and Sennrich 2019).
+# Both multiply each number by a learnt gain, and LayerNorm adds a learnt shift.
+NORM_TYPES: dict[str, Callable[[int], nn.Module]] = {
+    "layer": nn.LayerNorm,
+    "rms": lambda width: nn.RMSNorm(width, eps=1e-5),
+}
+
+
+def new_norm(config: ModelConfig) -> nn.Module:
+    """A norm over the numbers of each token, of the chosen type."""
+    return NORM_TYPES[config.norm_type](config.d_model)
+
+
+# The switch `norm`: name -> (before the sub-layer, after the addition).
+NORMS: dict[str, Callable[[ModelConfig], tuple[nn.Module, nn.Module]]] = {
+    "post": lambda config: (nn.Identity(), new_norm(config)),
+    "pre": lambda config: (new_norm(config), nn.Identity()),
+    "none": lambda config: (nn.Identity(), nn.Identity()),
 }
 
 
@@ -44,7 +58,7 @@ class SublayerConnection(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.before, self.after = NORMS[config.norm](config.d_model)
+        self.before, self.after = NORMS[config.norm](config)
         self.combine = torch.add if config.residual else keep_second
 
     def forward(self, x: Stream, f: Callable[[Tensor], Tensor]) -> Stream:
@@ -60,11 +74,15 @@ class Bypass(nn.Module):
 
 def final_norm(config: ModelConfig) -> nn.Module:
     """Pre-norm leaves the stream itself as large as it grew, so one norm stands at its end."""
-    return nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
+    return new_norm(config) if config.norm == "pre" else nn.Identity()
 
 
 # The switch `activation`: without one, two linear layers in a row are only one.
-ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU}
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+    "relu": nn.ReLU,
+    "gelu": nn.GELU,
+    "silu": nn.SiLU,  # x times sigmoid of x, also called Swish
+}
 
 
 class FeedForward(nn.Module):
@@ -85,6 +103,26 @@ class FeedForward(nn.Module):
         return self.out(hidden)
 
 
+class GatedFeedForward(FeedForward):
+    """A feed-forward with a gate (Shazeer 2020, equation 6): with `silu` this is SwiGLU.
+
+    One matrix proposes the hidden numbers, another decides, through the activation, how much of
+    each passes: a product of two readings of the token, where there was only one.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.gate = nn.Linear(config.d_model, config.d_hidden)
+
+    def forward(self, x: Stream, trace: Trace = NO_TRACE) -> Stream:
+        passes = self.activation(self.gate(x))  # [batch, length, d_hidden]
+        return self.out(trace("hidden", passes * self.inner(x)))
+
+
+# The switch `gated`.
+FEED_FORWARDS: dict[bool, type[FeedForward]] = {False: FeedForward, True: GatedFeedForward}
+
+
 class Block(nn.Module):
     """Read the other tokens, then think: the block of an encoder, and of a decoder-only model."""
 
@@ -92,7 +130,7 @@ class Block(nn.Module):
         super().__init__()
         self.attention = SelfAttention(config, position)
         self.around_attention = SublayerConnection(config)
-        self.ffn = FeedForward(config) if config.ffn else None
+        self.ffn = FEED_FORWARDS[config.gated](config) if config.ffn else None
         self.around_ffn = SublayerConnection(config) if config.ffn else Bypass()
 
     def forward(

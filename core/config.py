@@ -13,15 +13,16 @@ from core.knobs import Knobs, check_knobs, knob
 from core.size import Size
 
 # The names a switch may have. What each stands for is in the dict of the same name beside the code:
-# ARCHITECTURES in model, SCALES in attention, POSITIONS in positions, MASKS in masks, NORMS and
-# ACTIVATIONS in blocks, INITS in init, OPTIMIZERS and SCHEDULES in optimize; PRECISIONS are the
-# keys of DTYPES in device.
+# ARCHITECTURES in model, SCALES in attention, POSITIONS in positions, MASKS in masks, NORMS,
+# NORM_TYPES and ACTIVATIONS in blocks, INITS in init, OPTIMIZERS and SCHEDULES in optimize;
+# PRECISIONS are the keys of DTYPES in device.
 ARCHITECTURES = ("decoder", "encoder", "encoder-decoder")
 SCALES = ("sqrt_d_head", "none", "d_head", "sqrt_d_model")
 POSITIONS = ("sinusoidal", "learned", "none", "rotary", "alibi")
 MASKS = ("auto", "causal", "none", "window")
 NORMS = ("post", "pre", "none")
-ACTIVATIONS = ("relu", "gelu")
+NORM_TYPES = ("layer", "rms")
+ACTIVATIONS = ("relu", "gelu", "silu")
 INITS = ("xavier", "gpt2", "torch")
 OPTIMIZERS = ("adamw", "sgd")
 SCHEDULES = ("constant", "cosine", "paper")
@@ -75,8 +76,21 @@ class ModelConfig(Knobs, Size):
     window: int = knob(4, hot=True, low=1, high=2**16, help="Keys in a `window`, self included.")
     pad_mask: bool = knob(True, hot=True, help="Hide keys that are only padding.")
     residual: bool = knob(True, hot=True, help="Add each sub-layer's output to its input.")
-    norm: str = knob("post", choices=NORMS, help="LayerNorm after the addition, before, or none.")
+    norm: str = knob(
+        "post", choices=NORMS, help="A norm after the addition, before the sub-layer, or none."
+    )
+    norm_type: str = knob(
+        "layer",
+        choices=NORM_TYPES,
+        words={"layer": "LayerNorm", "rms": "RMSNorm"},
+        help="RMSNorm divides by the size of a token's numbers and leaves their mean alone.",
+    )
     ffn: bool = knob(True, help="The position-wise feed-forward sub-layer.")
+    gated: bool = knob(
+        False,
+        help="A second matrix says how much of each hidden number passes (SwiGLU, with silu). "
+        "With two thirds of d_ff the parameters stay about the same.",
+    )
     activation: str = knob(
         "relu", hot=True, choices=ACTIVATIONS, help="The non-linearity of the feed-forward."
     )
@@ -122,19 +136,9 @@ class ModelConfig(Knobs, Size):
             )
 
     @property
-    def d_head(self) -> int:
-        """Columns per head, the paper's d_k; d_v is the same here."""
-        return self.d_model // self.n_heads
-
-    @property
     def mask_rule(self) -> str:
         """The mask in force: `mask`, or the usual one of the architecture."""
         return USUAL_MASK[self.architecture] if self.mask == "auto" else self.mask
-
-    @property
-    def d_hidden(self) -> int:
-        """Width inside the feed-forward: `d_ff`, or 4·d_model (paper, section 3.3)."""
-        return self.d_ff or 4 * self.d_model
 
 
 @dataclass(frozen=True, kw_only=True)

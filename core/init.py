@@ -61,7 +61,7 @@ def torch_default(name: str, p: Tensor, config: ModelConfig, generator: Generato
     elif name.endswith("weight"):  # U(±1/√fan_in)
         nn.init.kaiming_uniform_(p, a=math.sqrt(5), generator=generator)
     elif ".ffn." in name:  # its biases, U(±1/√fan_in) like the weights
-        fan_in = config.d_model if ".inner." in name else config.d_hidden
+        fan_in = config.d_hidden if ".out." in name else config.d_model
         nn.init.uniform_(p, -(fan_in**-0.5), fan_in**-0.5, generator=generator)
     else:  # biases of attention
         nn.init.zeros_(p)
@@ -95,5 +95,5 @@ def initialise(model: nn.Module, config: ModelConfig, seed: int) -> None:
     """Give every parameter its first numbers, each from a generator of its own."""
     for name, parameter in model.named_parameters():
         if "around_" in name or "norm." in name:
-            continue  # a LayerNorm starts as the plain normalisation: gain 1, shift 0
+            continue  # a norm starts as the plain normalisation: gain 1, shift 0
         INITS[config.init](name, parameter, config, generator_of(name, seed))

@@ -95,7 +95,7 @@ def spread_at_start(config: ModelConfig, attention: str = "blocks.0.attention") 
     """The spread of the scaled scores to expect in this model before its first step.
 
     W_q and W_k hand on the variance of what attention reads, times d_model times that of their own
-    entries. A LayerNorm makes what is read unit variance. The first attention of a stack without
+    entries. A norm makes what is read unit variance. The first attention of a stack without
     one before it reads the embedding itself: a token, and to that its position (½ where positions
     are sinusoidal, the mean square of a sine). None: the stream has grown or shrunk by then, and
     no simple rule says how far.

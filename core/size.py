@@ -4,6 +4,21 @@
 class Size:
     """What a `ModelConfig` knows about its size: a base of it, which reads its fields."""
 
+    @property
+    def d_head(self) -> int:
+        """Columns per head, the paper's d_k; d_v is the same here."""
+        return self.d_model // self.n_heads
+
+    @property
+    def d_hidden(self) -> int:
+        """Width inside the feed-forward: `d_ff`, or 4·d_model (paper, section 3.3).
+
+        Two thirds of it where a gate adds a third matrix: as many parameters as without
+        (Shazeer 2020, section 2).
+        """
+        width = self.d_ff or 4 * self.d_model
+        return max(1, 2 * width // 3) if self.gated else width
+
     def how_many(self) -> dict[str, int]:
         """How often each part is there."""
         stacks, per_layer = (2, 3) if self.architecture == "encoder-decoder" else (1, 1)
@@ -15,12 +30,13 @@ class Size:
     def parameters_by_part(self) -> dict[str, int]:
         """How many numbers each part of the model learns, without building it."""
         d, hidden, many = self.d_model, self.d_hidden, self.how_many()
+        widening = (2 if self.gated else 1) * (d * hidden + hidden)
         return {
             "embedding": self.vocab_size * d,
             "positions": self.max_len * d if self.position == "learned" else 0,
             "attention": many["attention"] * 4 * (d * d + d),
-            "feed-forward": many["feed-forward"] * (2 * d * hidden + hidden + d),
-            "norms": many["norms"] * 2 * d,
+            "feed-forward": many["feed-forward"] * (widening + hidden * d + d),
+            "norms": many["norms"] * (1 if self.norm_type == "rms" else 2) * d,
             "unembedding": 0 if self.tie_embeddings else self.vocab_size * d,
         }
 

@@ -146,6 +146,12 @@ CONTRASTS: dict[str, Contrast] = {
     "position": Contrast("All positions", _choices("position")),
     "residual": Contrast("Residual connections on and off", _each("residual", True, False)),
     "norm": Contrast("norm: post, pre, none", _choices("norm")),
+    "norm_type": Contrast("LayerNorm and RMSNorm", _choices("norm_type")),
+    "gated": Contrast(
+        "Plain and gated feed-forward (SwiGLU)",
+        ((("gated", False),), (("gated", True), ("activation", "silu"))),
+        switch=True,
+    ),
     "n_heads": Contrast("Heads 1, 2, 4, 8", _each("n_heads", 1, 2, 4, 8)),
     "d_model": Contrast("d_model 16 to 256", _each("d_model", 16, 32, 64, 128, 256)),
     "mask": Contrast("All masks", _each("mask", "causal", "none", "window")),

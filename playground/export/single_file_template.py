@@ -49,7 +49,9 @@ WINDOW = 4  # keys that a query sees, itself counted
 PAD_MASK = True
 RESIDUAL = True
 NORM = "post"
+NORM_TYPE = "layer"
 FFN = True
+GATED = False
 ACTIVATION = "relu"
 INIT = "xavier"
 TIE_EMBEDDINGS = False
@@ -237,6 +239,11 @@ class Embedding(nn.Module):
 
 
 # --- blocks ---------------------------------------------------------------------------------
+def rms_norm():
+    """Divides each token's numbers by their root mean square, and multiplies them by a gain."""
+    return nn.RMSNorm(D_MODEL, eps=1e-5)
+
+
 class FeedForward(nn.Module):
     """The same two-layer network at every position."""
 
@@ -244,10 +251,18 @@ class FeedForward(nn.Module):
         super().__init__()
         self.inner = nn.Linear(D_MODEL, D_FF)
         self.out = nn.Linear(D_FF, D_MODEL)
+        if GATED:
+            self.gate = nn.Linear(D_MODEL, D_FF)
 
     def forward(self, x):
-        hidden = self.inner(x)  # [batch, length, d_ff]
-        return self.out(F.relu(hidden) if ACTIVATION == "relu" else F.gelu(hidden))
+        hidden = self.gate(x) if GATED else self.inner(x)  # [batch, length, d_ff]
+        if ACTIVATION == "relu":
+            hidden = F.relu(hidden)
+        elif ACTIVATION == "gelu":
+            hidden = F.gelu(hidden)
+        else:
+            hidden = F.silu(hidden)
+        return self.out(hidden * self.inner(x) if GATED else hidden)
 
 
 class Block(nn.Module):
@@ -257,11 +272,11 @@ class Block(nn.Module):
         super().__init__()
         self.attention = SelfAttention()
         if NORM != "none":
-            self.attention_norm = nn.LayerNorm(D_MODEL)
+            self.attention_norm = nn.LayerNorm(D_MODEL) if NORM_TYPE == "layer" else rms_norm()
         if FFN:
             self.ffn = FeedForward()
         if FFN and NORM != "none":
-            self.ffn_norm = nn.LayerNorm(D_MODEL)
+            self.ffn_norm = nn.LayerNorm(D_MODEL) if NORM_TYPE == "layer" else rms_norm()
 
     def forward(self, x, bias):
         y = self.attention(self.attention_norm(x) if NORM == "pre" else x, bias)
@@ -285,7 +300,7 @@ class CrossBlock(Block):
         super().__init__()
         self.cross = CrossAttention()
         if NORM != "none":
-            self.cross_norm = nn.LayerNorm(D_MODEL)
+            self.cross_norm = nn.LayerNorm(D_MODEL) if NORM_TYPE == "layer" else rms_norm()
 
     def forward(self, x, bias, memory, memory_bias):
         y = self.attention(self.attention_norm(x) if NORM == "pre" else x, bias)
@@ -315,7 +330,7 @@ class Encoder(nn.Module):
         super().__init__()
         self.blocks = nn.ModuleList(Block() for _ in range(N_LAYERS))
         if NORM == "pre":
-            self.norm = nn.LayerNorm(D_MODEL)
+            self.norm = nn.LayerNorm(D_MODEL) if NORM_TYPE == "layer" else rms_norm()
 
     def forward(self, x, bias):
         for block in self.blocks:
@@ -334,7 +349,7 @@ class Transformer(nn.Module):
         else:
             self.blocks = nn.ModuleList(Block() for _ in range(N_LAYERS))
         if NORM == "pre":
-            self.norm = nn.LayerNorm(D_MODEL)
+            self.norm = nn.LayerNorm(D_MODEL) if NORM_TYPE == "layer" else rms_norm()
         self.unembed = nn.Linear(D_MODEL, VOCAB_SIZE, bias=False)
         if TIE_EMBEDDINGS:
             self.unembed.weight = self.embed.tokens.weight
@@ -403,10 +418,10 @@ def initialise(model):
         elif INIT == "torch":
             if name.startswith("embed"):
                 nn.init.normal_(p, 0.0, 1.0, generator=generator)
-            elif FFN and name.endswith("ffn.inner.bias"):
-                nn.init.uniform_(p, -(D_MODEL**-0.5), D_MODEL**-0.5, generator=generator)
             elif FFN and name.endswith("ffn.out.bias"):
                 nn.init.uniform_(p, -(D_FF**-0.5), D_FF**-0.5, generator=generator)
+            elif FFN and name.endswith("bias") and ".ffn." in name:
+                nn.init.uniform_(p, -(D_MODEL**-0.5), D_MODEL**-0.5, generator=generator)
             elif name.endswith("bias"):
                 nn.init.zeros_(p)
             elif name.endswith(("kv.weight", "cross.q.weight")):

@@ -57,7 +57,8 @@ def memory_of(spec: Spec) -> Memory:
     """What a run takes while its model is there."""
     model, tokens = spec.model, step_tokens(spec)
     weights = 4 * 4 * model.n_parameters  # the weights, their gradient and AdamW's two moments
-    blocks = model.how_many()["blocks"] * (16 * model.d_model + 3 * model.d_hidden)
+    hidden = (5 if model.gated else 3) * model.d_hidden
+    blocks = model.how_many()["blocks"] * (16 * model.d_model + hidden)
     activations = 4 * tokens * (blocks + 4 * model.vocab_size)
     # A number for each query and key of each row, because rows differ in their padding; ALiBi
     # has one for each head.

@@ -127,8 +127,10 @@ def without_effect(name: str, model: dict[str, Any], task: dict[str, Any]) -> st
     """
     if name == "pad_mask" and not task.get("vary", False):
         return "No row of this task is padded."
-    if name in ("d_ff", "activation") and not model["ffn"]:
+    if name in ("d_ff", "activation", "gated") and not model["ffn"]:
         return "There is no feed-forward."
+    if name == "norm_type" and model["norm"] == "none":
+        return "There is no norm."
     return ""
 
 
@@ -207,7 +209,7 @@ def _draw(device: Device, look: Look) -> Choice:
     with st.expander("More: the task", key="more_task", bind="query-params"):
         task_values = _draw_task(task_class, look)
     with st.expander("More: the model", key="more_model", bind="query-params"):
-        chosen = {"ffn": present("ffn")}
+        chosen = {"ffn": present("ffn"), "norm": model["norm"]}
         for name in MORE_MODEL:
             style = look.style(name)
             if why := without_effect(name, chosen, task_values):

@@ -47,6 +47,14 @@ GLOSSARY = {
         "Shifts and scales each token's vector to mean 0 and variance 1, then multiplies by a "
         "learnt gain and adds a learnt shift."
     ),
+    "RMSNorm": (
+        "Divides each token's vector by the root of its mean square and multiplies by a learnt "
+        "gain: LayerNorm without the shifts."
+    ),
+    "SwiGLU": (
+        "A feed-forward with a gate: a second matrix and the activation silu decide how much of "
+        "each hidden number passes."
+    ),
     "mask": (
         "Which keys a query may see. A causal mask shows it its own position and those before; a "
         "padding mask hides the filler."
@@ -71,6 +79,9 @@ GLOSSARY = {
     "gradient norm": "The length of the gradient: how strongly the loss pulls at the weights.",
     "warmup": "Raising the learning rate from near 0 to its peak over the first steps.",
     "clipping": "Shortening a gradient that is longer than a limit to that limit.",
+    "label smoothing": (
+        "Asking for a little less than certainty: a share of each target is spread over all tokens."
+    ),
     "logits": "The model's output before the softmax: one number per token of the vocabulary.",
 }
 

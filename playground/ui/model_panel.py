@@ -232,11 +232,12 @@ class _Parts:
             off = self.switch("ffn")
             box = Box("Feed-forward", "feed-forward", heading=off, absent=True)
             return Sublayer(box, adds=False)
+        gate = ["(activation(x·gate) ⊙ x·inner)·out"] if config.gated else []
         box = Box(
             "Feed-forward",
             "feed-forward",
-            (f"{config.d_model} → {config.d_hidden} → {config.d_model}, at each position",),
-            self.switches("d_ff", "activation"),
+            (f"{config.d_model} → {config.d_hidden} → {config.d_model}, at each position", *gate),
+            self.switches("d_ff", "activation", "gated"),
             self.switch("ffn"),
             self.learns("feed-forward"),
         )
@@ -250,7 +251,14 @@ class _Parts:
         return Sublayer(box, self.config.residual, norm, first, self.switches(*joint))
 
     def norm(self, *facts: str) -> Box:
-        return Box("LayerNorm", "norm", facts, (), self.switch("norm"), self.learns("norms"))
+        return Box(
+            value_text("norm_type", self.config.norm_type),
+            "norm",
+            facts,
+            self.switches("norm_type"),
+            self.switch("norm"),
+            self.learns("norms"),
+        )
 
     def final_norm(self) -> tuple[Box, ...]:
         """Pre-norm leaves the stream as large as it grew: one norm at its end."""

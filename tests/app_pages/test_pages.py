@@ -103,7 +103,7 @@ KNOBS = [
 def test_turning_every_knob_once_never_raises_and_the_spec_follows():
     test = opened(mask="window", **SMALL)
     without_effect = {"pad_mask"}  # no row is padded
-    for key in sorted(KNOBS, key="ffn".__eq__):  # without a feed-forward two others do nothing
+    for key in sorted(KNOBS, key="ffn".__eq__):  # without a feed-forward three others do nothing
         if key in widgets(test):
             assert widgets(test)[key].proto.disabled == (key in without_effect)
             if key not in without_effect:
@@ -111,7 +111,7 @@ def test_turning_every_knob_once_never_raises_and_the_spec_follows():
                 turn(test, key)
                 assert test.session_state.choice.spec != before, key
     disabled = {key for key, widget in widgets(test).items() if widget.proto.disabled}
-    assert disabled & {*KNOBS} == without_effect | {"d_ff", "activation"}
+    assert disabled & {*KNOBS} == without_effect | {"d_ff", "activation", "gated"}
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -151,10 +151,12 @@ def test_a_link_sets_every_knob_that_it_names():
         "window": "6",
         "residual": "false",
         "norm": "pre",
+        "norm_type": "RMSNorm",
         "init": "gpt2",
         "architecture": "encoder",
         "d_ff": "64",
         "ffn": "false",
+        "gated": "true",
         "activation": "gelu",
         "tie_embeddings": "true",
         "pad_mask": "false",
@@ -166,6 +168,7 @@ def test_a_link_sets_every_knob_that_it_names():
         "schedule": "cosine",
         "warmup": "30",
         "clip": "off",
+        "label_smoothing": "0.1",
         "seed": "42",
         "copy_symbols": "5",
         "copy_length": "7",
@@ -184,10 +187,12 @@ def test_a_link_sets_every_knob_that_it_names():
         "window": 6,
         "residual": False,
         "norm": "pre",
+        "norm_type": "rms",
         "init": "gpt2",
         "architecture": "encoder",
         "d_ff": 64,
         "ffn": False,
+        "gated": True,
         "activation": "gelu",
         "tie_embeddings": True,
         "pad_mask": False,
@@ -202,6 +207,7 @@ def test_a_link_sets_every_knob_that_it_names():
         "schedule": "cosine",
         "warmup": 30,
         "clip": None,
+        "label_smoothing": 0.1,
         "seed": 42,
     }
     assert of_training.items() <= spec.training.to_dict().items()

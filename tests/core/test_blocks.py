@@ -4,8 +4,17 @@ import pytest
 import torch
 from torch import nn
 
-from core.blocks import ACTIVATIONS, NORMS, Block, CrossBlock, SublayerConnection
+from core.blocks import (
+    ACTIVATIONS,
+    FEED_FORWARDS,
+    NORM_TYPES,
+    NORMS,
+    Block,
+    CrossBlock,
+    SublayerConnection,
+)
 from core.config import ACTIVATIONS as ACTIVATION_NAMES
+from core.config import NORM_TYPES as NORM_TYPE_NAMES
 from core.config import NORMS as NORM_NAMES
 from core.config import ModelConfig
 from core.masks import MASKS, allowed_keys, as_bias, everything, hide_padding
@@ -28,8 +37,9 @@ def copy_attention(theirs: nn.MultiheadAttention, *ours: nn.Linear, out: nn.Line
     theirs.out_proj.bias.copy_(out.bias)
 
 
-def norm_of(connection: SublayerConnection) -> nn.LayerNorm:
-    return next(m for m in (connection.before, connection.after) if isinstance(m, nn.LayerNorm))
+def norm_of(connection: SublayerConnection) -> nn.LayerNorm | nn.RMSNorm:
+    kinds = nn.LayerNorm | nn.RMSNorm
+    return next(m for m in (connection.before, connection.after) if isinstance(m, kinds))
 
 
 @torch.no_grad()
@@ -53,7 +63,7 @@ def ready_made(kind: type[nn.Module], config: ModelConfig) -> nn.Module:
         config.n_heads,
         config.d_hidden,
         dropout=0.0,
-        activation=config.activation,
+        activation=ACTIVATIONS[config.activation](),
         norm_first=config.norm == "pre",
         batch_first=True,
         dtype=torch.float64,
@@ -176,27 +186,67 @@ def test_encoder_decoder_equals_pytorchs_two_stacks(norm, randomise):
 
 def test_registries_and_legal_names_agree():
     assert set(NORMS) == set(NORM_NAMES)
+    assert set(NORM_TYPES) == set(NORM_TYPE_NAMES)
     assert set(ACTIVATIONS) == set(ACTIVATION_NAMES)
 
 
 @pytest.mark.parametrize("residual", [True, False])
 @pytest.mark.parametrize("norm", NORM_NAMES)
-def test_the_connection_is_written_out(norm, residual, randomise):
-    """LayerNorm(x + f(x)), x + f(LayerNorm(x)) or x + f(x); without a residual no `x +`."""
-    config = ModelConfig(d_model=8, norm=norm, residual=residual)
+@pytest.mark.parametrize("norm_type", NORM_TYPE_NAMES)
+def test_the_connection_is_written_out(norm_type, norm, residual, randomise):
+    """Norm(x + f(x)), x + f(Norm(x)) or x + f(x); without a residual no `x +`."""
+    config = ModelConfig(d_model=8, norm=norm, norm_type=norm_type, residual=residual)
     connection = randomise(SublayerConnection(config).double())
     x, f = randn(2, 3, 8), torch.sin
 
-    def layer_norm(x):
+    def normed(x):
         layer = norm_of(connection)
+        if norm_type == "rms":
+            return x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt() * layer.weight
         centred = x - x.mean(-1, keepdim=True)
         variance = centred.square().mean(-1, keepdim=True)
         return centred / (variance + 1e-5).sqrt() * layer.weight + layer.bias
 
-    inner = f(layer_norm(x)) if norm == "pre" else f(x)
+    inner = f(normed(x)) if norm == "pre" else f(x)
     expected = x + inner if residual else inner
-    expected = layer_norm(expected) if norm == "post" else expected
+    expected = normed(expected) if norm == "post" else expected
     assert torch.allclose(connection(x, f), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("activation", ACTIVATION_NAMES)
+@pytest.mark.parametrize("gated", [False, True])
+def test_the_feed_forward_is_written_out(gated, activation, randomise):
+    """f(x W₁) W₂, and with a gate (f(x V) ⊙ x W₁) W₂; biases and all."""
+    config = ModelConfig(d_model=6, n_heads=2, gated=gated, activation=activation)
+    layer = randomise(FEED_FORWARDS[gated](config).double())
+    functions = {
+        "relu": lambda h: h * (h > 0),
+        "gelu": lambda h: h * (1 + torch.erf(h / 2**0.5)) / 2,
+        "silu": lambda h: h / (1 + torch.exp(-h)),
+    }
+    f, x = functions[activation], randn(2, 3, 6)
+
+    def linear(name, x):
+        weights = dict(layer.named_parameters())
+        return torch.einsum("bli,oi->blo", x, weights[f"{name}.weight"]) + weights[f"{name}.bias"]
+
+    inner = linear("inner", x)
+    hidden = f(linear("gate", x)) * inner if gated else f(inner)
+    assert torch.allclose(layer(x), linear("out", hidden), rtol=0, atol=1e-12)
+    trace = Recorder()
+    layer(x, trace)
+    assert torch.allclose(trace.seen["hidden"], hidden, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("d_ff", [None, 24, 96])
+def test_a_gate_leaves_the_number_of_parameters_about_as_it_was(d_ff):
+    plain, gated = (
+        ModelConfig(d_model=48, d_ff=d_ff, gated=gated).parameters_by_part()["feed-forward"]
+        for gated in (False, True)
+    )
+    assert gated == pytest.approx(plain, rel=0.02)
+    assert ModelConfig(d_model=48, gated=True).d_hidden == 8 * 48 // 3
+    assert ModelConfig(d_ff=1, gated=True).d_hidden == 1
 
 
 def test_without_a_feed_forward_the_stream_passes(randomise):

@@ -67,7 +67,9 @@ SWITCHES = {
     "pad_mask": False,
     "residual": False,
     "norm": "none",
+    "norm_type": "rms",
     "ffn": False,
+    "gated": True,
     "activation": "gelu",
     "tie_embeddings": True,
     "architecture": "decoder",
@@ -82,6 +84,8 @@ def test_models_that_differ_in_one_switch_start_from_the_same_numbers(field, ini
     config = everything(init=init, norm="pre")
     one, other = parameters(config), parameters(replace(config, **{field: SWITCHES[field]}))
     shared = [n for n in one if n in other and one[n].shape == other[n].shape]
+    if field == "gated":  # which makes the hidden layer narrower, and U(±1/√fan_in) follows it
+        shared = [name for name in shared if not name.endswith("ffn.out.bias")]
     assert len(shared) >= 8
     for name in shared:
         assert torch.equal(one[name], other[name]), name
@@ -165,6 +169,9 @@ def test_torch_draws_what_pytorchs_own_layers_draw():
         assert uniform_bound(p[f"blocks.0.{name}"]) == pytest.approx(expected, rel=0.01), name
     assert p["blocks.0.ffn.inner.bias"].abs().max() == pytest.approx(d**-0.5, rel=0.05)
     assert p["blocks.0.ffn.out.bias"].abs().max() == pytest.approx(hidden**-0.5, rel=0.1)
+    gated = everything(init="torch", gated=True)
+    bound = parameters(gated)["blocks.0.ffn.gate.bias"].abs().max()
+    assert bound == pytest.approx(d**-0.5, rel=0.05)
     for name in ("attention.qkv.bias", "attention.out.bias", "cross.q.bias", "cross.out.bias"):
         assert (p[f"blocks.0.{name}"] == 0).all()
     head = nn.Linear(d, 200, bias=False).weight.detach()
@@ -174,10 +181,11 @@ def test_torch_draws_what_pytorchs_own_layers_draw():
 
 
 @pytest.mark.parametrize("init", INITS)
-def test_layer_norms_start_as_the_plain_normalisation(init):
-    p = parameters(everything(init=init, norm="pre"))
+@pytest.mark.parametrize(("norm_type", "each"), [("layer", 2), ("rms", 1)])
+def test_norms_start_as_the_plain_normalisation(norm_type, each, init):
+    p = parameters(everything(init=init, norm="pre", norm_type=norm_type))
     norms = [name for name in p if "around" in name or "norm." in name]
-    assert len(norms) == 2 * (2 * 2 + 2 * 3 + 2)
+    assert len(norms) == each * (2 * 2 + 2 * 3 + 2)
     for name in norms:
         assert (p[name] == (1 if name.endswith("weight") else 0)).all()
 
@@ -187,9 +195,8 @@ def test_layer_norms_start_as_the_plain_normalisation(init):
 @pytest.mark.parametrize("init", INITS)
 def test_no_parameter_is_left_undrawn(architecture, position, init):
     """Layers are built on raw memory: what no rule reaches would hold whatever was there."""
-    config = ModelConfig(
-        d_model=8, n_heads=2, architecture=architecture, position=position, init=init, norm="pre"
-    )
+    switches = {"position": position, "init": init, "norm": "pre", "gated": True}
+    config = ModelConfig(d_model=8, n_heads=2, architecture=architecture, **switches)
     model = build_model(config)
     with torch.no_grad():
         for parameter in model.parameters():

@@ -83,7 +83,7 @@ TURNS = {
     "window": (1, 3),
     "pad_mask": (False, True),
     "residual": (False, True),
-    "activation": ("gelu", "relu"),
+    "activation": ("gelu", "relu", "silu"),
     "steps": (30,),
     "batch_size": (3,),
     "lr": (0.02,),

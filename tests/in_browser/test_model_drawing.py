@@ -38,6 +38,8 @@ WIDEST = {
     "scale": "sqrt_d_model",
     "mask": "window",
     "norm": "pre",
+    "norm_type": "LayerNorm",
+    "gated": "on",
     "residual": "off",
     "pad_mask": "off",
     "activation": "gelu",

@@ -36,10 +36,14 @@ GRID = [
         "residual": residual,
         "ffn": ffn,
         "tie_embeddings": tied,
+        "norm_type": "rms" if i % 3 else "layer",  # these two ride along
+        "gated": i % 5 < 2,
     }
-    for architecture, norm, position, residual, ffn, tied in product(
-        *(MODEL[name].choices for name in ("architecture", "norm", "position")),
-        *[(True, False)] * 3,
+    for i, (architecture, norm, position, residual, ffn, tied) in enumerate(
+        product(
+            *(MODEL[name].choices for name in ("architecture", "norm", "position")),
+            *[(True, False)] * 3,
+        )
     )
 ]
 # Where a knob decides about anything only beside another one.
@@ -103,7 +107,13 @@ def test_every_value_of_every_knob_draws_another_picture(name, architecture):
 
 @pytest.mark.parametrize(
     "base, name",
-    [({"ffn": False}, "activation"), ({"ffn": False}, "d_ff"), ({"mask": "causal"}, "window")],
+    [
+        ({"ffn": False}, "activation"),
+        ({"ffn": False}, "d_ff"),
+        ({"ffn": False}, "gated"),
+        ({"norm": "none"}, "norm_type"),
+        ({"mask": "causal"}, "window"),
+    ],
 )
 def test_a_knob_without_effect_is_not_in_the_picture(base, name):
     pictures = {
@@ -156,9 +166,11 @@ def test_the_parts_drawn_are_those_of_the_model(knobs):
         for box, times in boxes(stack):
             parts[box.kind] += times * (not box.absent)
     modules = [type(module).__name__ for module in model.modules()]
-    assert parts["norm"] == sum(isinstance(module, nn.LayerNorm) for module in model.modules())
+    norms = nn.LayerNorm | nn.RMSNorm
+    assert parts["norm"] == sum(isinstance(module, norms) for module in model.modules())
     assert parts["attention"] == modules.count("SelfAttention") + modules.count("CrossAttention")
-    assert parts["feed-forward"] == modules.count("FeedForward")
+    feed_forward = "GatedFeedForward" if config.gated else "FeedForward"
+    assert parts["feed-forward"] == modules.count(feed_forward)
 
 
 @pytest.mark.parametrize("wide", [False, True])
