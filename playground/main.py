@@ -8,9 +8,10 @@ from playground import ready
 
 ready.wait()  # what is imported below takes seconds at first
 
-from playground.ui import controls, link, notes, page_head, run_panels
+from playground.ui import controls, link, notes, page_head, run_panels, turned
 from playground.ui.components import live_stream
 from playground.ui.components.cookie import remember_visitor
+from playground.ui.knob import KEYS
 from playground.ui.page_list import HOME, IDEAS, INSTRUMENTS, About
 from playground.ui.session import channel, controller, history_mode, say_history_problem
 
@@ -43,6 +44,7 @@ st.set_page_config("Transformer playground", page_icon=ICON, layout="wide")
 page = st.navigation(NAVIGATION, position="top")
 notes.begin(page.url_path)
 link.check_link(page)
+turned.begin(page.url_path, {*KEYS, *link.OTHERS})
 uses_knobs = page.url_path in USE_KNOBS
 st.set_page_config(initial_sidebar_state="auto" if uses_knobs else "collapsed")
 page_head.draw(uses_knobs)
@@ -64,3 +66,4 @@ say_history_problem()
 page_head.draw_styles()
 page.run()
 link.check_rest(page)
+turned.end(page.url_path)

@@ -141,7 +141,8 @@ class Tab:
     def settle(self) -> None:
         """Wait until both main figures are drawn and the script rests."""
         for key in ("loss_chart", "attention"):
-            self.page.wait_for_selector(f".st-key-{key} .live-plot[data-newplots]")
+            drawn = self.key(key).locator(".live-plot[data-newplots]")
+            self.until(drawn.is_visible, f"no {key}")
         self.rest()
 
     def rest(self) -> None:
@@ -224,6 +225,7 @@ class Tab:
     def select(self, key: str, option: str) -> None:
         """Choose in a row of buttons, on a slider or in a list."""
         element = self.key(key)
+        element.locator("[role=radio], input").first.wait_for()
         if (button := element.get_by_role("radio", name=option, exact=True)).count():
             button.click()
         elif (slider := element.locator("input[type=range]")).count():

@@ -21,6 +21,7 @@ from playground.runs.spec import Spec
 from playground.ui import notes, own_text
 from playground.ui.link import EVERY, MAX_HEADS, MODEL, OF_TASK, TASK, TRAINING, present
 from playground.ui.page_list import PAGES
+from playground.ui.turned import hold, turn
 
 FIRST = (
     "architecture",
@@ -297,22 +298,19 @@ def turn_to(spec: Spec) -> None:
     """
     values = knobs_of(spec)
     notes.forget()
-    for key, value in values.items():
-        st.session_state[key] = value
-    st.session_state.probe = spec.probe or ""
+    turn(values | {"probe": spec.probe or ""})
 
 
 def back_to_defaults() -> None:
     """Every knob, and the example, back to where it was at first."""
     notes.forget()
-    for key, knob in EVERY.items():
-        if key in st.session_state:
-            st.session_state[key] = knob.default
-    st.session_state.probe = ""
+    at_first = {key: knob.default for key, knob in EVERY.items() if key in st.session_state}
+    turn(at_first | {"probe": ""})
 
 
 def new_seed() -> None:
-    st.session_state.seed = present("seed") + 1
+    hold()
+    turn({"seed": present("seed") + 1})
 
 
 # --- the visitor's own example --------------------------------------------------------------

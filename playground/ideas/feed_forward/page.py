@@ -24,6 +24,7 @@ from playground.runs.spec import Spec
 from playground.runs.view import Status, View
 from playground.ui.components import live_plot, table
 from playground.ui.knob import Knob
+from playground.ui.turned import turn
 
 SIMILAR = 0.03  # a difference in accuracy that does not count
 ROUNDING = 1e-4  # a difference between two outputs that is only rounding
@@ -103,8 +104,7 @@ TASK = Knob(
 
 def preset(sizes: tuple[int | str, ...]) -> None:
     """Set the knobs that decide the costs."""
-    for knob, value in zip(KNOBS, sizes, strict=True):
-        st.session_state[knob.key] = value
+    turn({knob.key: value for knob, value in zip(KNOBS, sizes, strict=True)})
 
 
 def about_costs(parameters: dict[str, int], flops: dict[str, int]) -> str:
