@@ -1,7 +1,7 @@
 """What is learnt. A page's select box is `list(TASKS)`; a new task is one class and one line.
 
-In the order to read: base, question, sequences. The other tasks when you need them; grammar and
-held_out are not needed to understand the model.
+In the order to read: vocabulary, base, question, sequences. The other tasks when you need them;
+grammar and held_out are not needed to understand the model.
 """
 
 from typing import Any
@@ -9,13 +9,15 @@ from typing import Any
 from core.knobs import quoted
 from core.tasks.add import Add
 from core.tasks.base import VALIDATION_SIZE, Batch, Chance, Prompt, Task
+from core.tasks.dates import Dates
+from core.tasks.number_words import Numbers
 from core.tasks.recall import Recall
 from core.tasks.sequences import Copy, Reverse, Sort
 from core.tasks.text import Text
 from core.tokens import IGNORED, PAD
 
 TASKS: dict[str, type[Task]] = {
-    task.name: task for task in (Reverse, Copy, Sort, Recall, Add, Text)
+    task.name: task for task in (Reverse, Copy, Sort, Recall, Add, Dates, Numbers, Text)
 }
 
 

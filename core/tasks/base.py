@@ -5,7 +5,7 @@ checkpoint. It holds no random state: whoever asks for a batch brings the genera
 """
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -16,12 +16,10 @@ from torch import Tensor
 
 from core.config import ModelConfig
 from core.knobs import check_knobs, cut, quoted
-from core.tokens import IGNORED, PAD
+from core.tasks.vocabulary import NEVER, Vocabulary
 
 VALIDATION_SIZE = 256
 _VALIDATION_SEED = 20_170_612  # any fixed number: validation is the same for every run
-
-_VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "<pad>": "·"}
 
 
 class Batch(NamedTuple):
@@ -40,7 +38,8 @@ class Prompt(NamedTuple):
     """Where generation starts and how many tokens it should add (0: nothing is generated)."""
 
     inputs: tuple[Int[Tensor, "1 _"], ...]
-    n_new: int
+    n_new: int  # at most, where there is an end
+    end: int = NEVER  # the token after which nothing follows
 
 
 class Chance(NamedTuple):
@@ -51,10 +50,9 @@ class Chance(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task(ABC):
+class Task(Vocabulary):
     """Something to learn; the fields of a subclass are its knobs."""
 
-    name: ClassVar[str]
     title: ClassVar[str]
     about: ClassVar[str]
     architectures: ClassVar[tuple[str, ...]] = ("decoder", "encoder", "encoder-decoder")
@@ -62,15 +60,6 @@ class Task(ABC):
 
     def __post_init__(self) -> None:
         check_knobs(self)
-
-    @property
-    @abstractmethod
-    def vocabulary(self) -> tuple[str, ...]:
-        """Every token; its index is its id, and the first one is padding."""
-
-    @property
-    def vocab_size(self) -> int:
-        return len(self.vocabulary)
 
     @abstractmethod
     def max_len(self, architecture: str) -> int:
@@ -129,28 +118,10 @@ class Task(ABC):
                 f"choose one of {', '.join(self.architectures)}"
             )
 
-    def encode(self, text: str) -> list[int]:
-        """The ids of the characters of `text`.
-
-        Raises:
-            ValueError: lists the characters that the vocabulary lacks.
-        """
-        ids = {token: i for i, token in enumerate(self.vocabulary) if i != PAD}
-        if unknown := sorted(set(text) - set(ids)):
-            shown = ", ".join(repr(character) for character in unknown[:20])
-            more = f" and {len(unknown) - 20} more" if len(unknown) > 20 else ""
-            raise ValueError(f"unknown characters {shown}{more}: {self._known_characters()}")
-        return [ids[character] for character in text]
-
-    def decode(self, ids: Iterable[int] | Tensor) -> list[str]:
-        """The token of each id as it should be drawn: space, newline and padding visible.
-
-        A target that is not scored looks like padding.
-        """
-        if isinstance(ids, Tensor):
-            ids = ids.flatten().tolist()
-        drawn = (self.vocabulary[PAD if i == IGNORED else i] for i in ids)
-        return [_VISIBLE.get(token, token) for token in drawn]
+    @property
+    def padded(self) -> bool:
+        """Whether rows differ in length, so that some of them end in padding."""
+        return False
 
     def to_dict(self) -> dict[str, Any]:
         """The name and the knobs: enough to build the task again."""
@@ -170,9 +141,6 @@ class Task(ABC):
         if unknown := sorted(set(knobs) - set(known)):
             raise ValueError(f"unknown knob {cut(', '.join(unknown))}: task {cls.name} has {known}")
         return cls(**knobs)
-
-    def _known_characters(self) -> str:
-        return f"task {self.name} knows {' '.join(self.decode(range(1, self.vocab_size)))}"
 
     def _uniform(self) -> float:
         return math.log(self.vocab_size)

@@ -4,6 +4,8 @@ So training never meets a validation question, although neither set is ever writ
 may be more questions than anybody could list.
 """
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
@@ -41,3 +43,17 @@ class HeldOut:
     def _hash(self, questions: Int[Tensor, "batch question"]) -> Int[Tensor, " batch"]:
         value = (questions * self._factors).sum(1)  # int64 wraps around, as a hash wants it
         return ((value ^ (value >> 31)) * _MIXER) >> 24
+
+
+def sieve(
+    draw: Callable[[int], Tensor], wanted: Callable[[Tensor], Tensor], size: int, share: float
+) -> Int[Tensor, "size question"]:
+    """Draw rows until so many of them are wanted; on average a share of them is."""
+    kept = []
+    missing = size
+    while missing > 0:
+        # A fifth more than needed on average: one round is nearly always enough.
+        rows = draw(int(1.2 * missing / share) + 8)
+        kept.append(rows[wanted(rows)][:missing])
+        missing -= len(kept[-1])
+    return kept[0] if len(kept) == 1 else torch.cat(kept)

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -11,7 +11,8 @@ from torch import Tensor
 from core.config import ModelConfig
 from core.masks import reachable
 from core.tasks.base import VALIDATION_SIZE, Batch, Chance, Prompt, Task, fixed_generator
-from core.tasks.held_out import SHARE, HeldOut
+from core.tasks.held_out import SHARE, HeldOut, sieve
+from core.tasks.vocabulary import NEVER
 from core.tokens import IGNORED, PAD
 
 SYMBOLS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -22,10 +23,9 @@ _CENSUS = 4096  # questions drawn once, to see which there are
 
 @dataclass(frozen=True, kw_only=True)
 class QuestionTask(Task):
-    """A question of fixed width, drawn at random, whose answer a rule decides.
+    """A question, drawn at random, whose answer a rule decides.
 
-    Training never meets a question of the validation set: what is scored there was not learnt by
-    heart.
+    Training never meets one of the validation set: what is scored there was not learnt by heart.
     """
 
     # --- what a subclass says -------------------------------------------------------------
@@ -33,7 +33,7 @@ class QuestionTask(Task):
     @property
     @abstractmethod
     def answer_len(self) -> int:
-        """Tokens in an answer."""
+        """Tokens in the longest answer."""
 
     @abstractmethod
     def draw(self, size: int, generator: torch.Generator) -> Int[Tensor, "size question"]:
@@ -73,10 +73,18 @@ class QuestionTask(Task):
         """
         return None
 
+    def meaning(self, questions: Int[Tensor, "batch question"]) -> Int[Tensor, "batch _"]:
+        """What is held out: all ways to ask the same thing share it."""
+        return questions
+
     @property
     def start(self) -> int:
         """The token after which the answer begins; an encoder-decoder's decoder starts with it."""
         return self.vocabulary.index(SEPARATOR)
+
+    def split(self, text: str) -> list[str]:
+        """A token is a character, and spaces between them mean nothing."""
+        return list("".join(text.split()))
 
     def decoder_question(
         self, questions: Int[Tensor, "batch question"]
@@ -135,18 +143,17 @@ class QuestionTask(Task):
         return self.form(architecture, self._one_question(text))
 
     def example(self, architecture: str) -> str:
-        question = self._one_question(None)[0].tolist()
-        return "".join(self.vocabulary[i] for i in question if i != PAD)
+        return self.join(self._one_question(None)[0].tolist())
 
     def prompt(self, architecture: str, text: str | None = None) -> Prompt:
         self.check_architecture(architecture)
         question = self._one_question(text)
-        n_new = int((self.solve(question) != PAD).sum())
         if architecture == "encoder":
             return Prompt((self.encoder_form(question)[0],), 0)
-        if architecture == "encoder-decoder":
-            return Prompt((question, self._starts(1)), n_new)
-        return Prompt((self.decoder_question(question),), n_new)
+        # Without an end the question itself says how long its answer is.
+        n_new = self.answer_len if self.end != NEVER else int((self.solve(question) != PAD).sum())
+        one, two = (self.decoder_question(question),), (question, self._starts(1))
+        return Prompt(two if architecture == "encoder-decoder" else one, n_new, self.end)
 
     def chance(self, architecture: str) -> Chance:
         self.check_architecture(architecture)
@@ -155,12 +162,12 @@ class QuestionTask(Task):
     def floor(self, model: ModelConfig) -> float | None:
         """0 where the whole question can be read, for it decides the answer."""
         self.check_architecture(model.architecture)
-        questions = self._questions(VALIDATION_SIZE, fixed_generator(), held_out=True)
         # In every form the question stands first, and the last positions are scored.
         reach = reachable(model, self.max_len(model.architecture))
-        known = reach[-self.answer_len :, : questions.shape[1]]
+        known = reach[-self.answer_len :, : self.draw(1, fixed_generator()).shape[1]]
         if model.architecture == "encoder-decoder" or known.all():
             return 0.0
+        questions = self._questions(VALIDATION_SIZE, fixed_generator(), held_out=True)
         surprise = self.surprise(model.architecture, questions, known)
         if surprise is None:
             return None
@@ -169,23 +176,16 @@ class QuestionTask(Task):
 
     def is_held_out(self, questions: Int[Tensor, "batch question"]) -> Bool[Tensor, " batch"]:
         """Which questions belong to validation."""
-        return _held_out(self)(questions)
+        return _held_out(self)(self.meaning(questions))
 
     def _questions(self, size: int, generator: torch.Generator, held_out: bool) -> Tensor:
         share = SHARE if held_out else 1 - SHARE
-        kept = []
-        missing = size
-        while missing > 0:
-            # A fifth more than needed on average: one round is nearly always enough.
-            questions = self.draw(int(1.2 * missing / share) + 8, generator)
-            kept.append(questions[self.is_held_out(questions) == held_out][:missing])
-            missing -= len(kept[-1])
-        return kept[0] if len(kept) == 1 else torch.cat(kept)
+        draw = partial(self.draw, generator=generator)
+        return sieve(draw, lambda rows: self.is_held_out(rows) == held_out, size, share)
 
     def _one_question(self, text: str | None) -> Tensor:
-        if text is None or not text.strip():
-            return self._questions(1, fixed_generator(), held_out=True)
-        return self.parse("".join(text.split()))
+        text = (text or "").strip()
+        return self.parse(text) if text else self._questions(1, fixed_generator(), held_out=True)
 
     def _starts(self, size: int) -> Tensor:
         return torch.full((size, 1), self.start)
@@ -193,7 +193,7 @@ class QuestionTask(Task):
 
 @lru_cache(maxsize=64)  # equal tasks hold out the same questions
 def _held_out(task: QuestionTask) -> HeldOut:
-    return HeldOut(task.draw(_CENSUS, fixed_generator()))
+    return HeldOut(task.meaning(task.draw(_CENSUS, fixed_generator())))
 
 
 def _scored(answers: Tensor) -> Tensor:

@@ -35,6 +35,10 @@ class SequenceTask(QuestionTask):
         return self.length
 
     @property
+    def padded(self) -> bool:
+        return self.vary
+
+    @property
     def shortest(self) -> int:
         """Symbols in the shortest row."""
         return (self.length + 1) // 2 if self.vary else self.length

@@ -164,7 +164,7 @@ class Text(Task):
             raise ValueError(f"{whose} is not the one that was learnt: SHA-256 differs")
         return task
 
-    def _known_characters(self) -> str:
+    def _known_tokens(self) -> str:
         known = self.decode(range(1, self.vocab_size))
         more = " …" if len(known) > NAMED else ""
         return f"the text has {len(known)} different ones, {' '.join(known[:NAMED])}{more}"

@@ -66,7 +66,7 @@ def script(
         if "MASK" in constants:  # the file has the mask that is in force
             constants["MASK"] = replace(spec.model, mask=constants["MASK"]).mask_rule
     names = {name for constants in turned.values() for name in constants}
-    constants = DEFAULTS | {"TEXT": getattr(spec.task, "text", "")}
+    constants = DEFAULTS | {"TEXT": getattr(spec.task, "text", ""), "PADDED": spec.task.padded}
     for config in (spec.task, spec.model, spec.training):
         constants |= _constants(config.to_dict())
     constants |= {"D_FF": spec.model.d_hidden, "MASK": spec.model.mask_rule, "STEPS": steps}

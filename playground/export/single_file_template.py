@@ -11,7 +11,9 @@ A new position, mask, norm … is a branch here, a new task one in the task's se
 import hashlib
 import math
 import re
+from datetime import date, timedelta
 from fractions import Fraction
+from functools import lru_cache
 from pydoc_data.topics import topics
 from typing import NamedTuple
 
@@ -29,10 +31,13 @@ elif TASK == "add":
 elif TASK == "recall":
     SYMBOLS = 8  # different values
     LENGTH = 4  # pairs in a question
+elif TASK == "numbers":
+    LENGTH = 5  # digits of the longest number
 else:
     SYMBOLS = 10  # different symbols
     LENGTH = 10  # symbols in a question
 VARY = False
+PADDED = False  # rows differ in length: some end in padding
 SOURCE = "docs"
 ARCHITECTURE = "decoder"
 VOCAB_SIZE = 12  # different tokens
@@ -102,7 +107,7 @@ def attention(q, k, v, bias):
     if PRECISION != "fp32" and bias is not None:
         bias = bias.to(q.dtype)
     z = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=scale)
-    if VARY and PAD_MASK and MASK == "window":
+    if PADDED and PAD_MASK and MASK == "window":
         z = z * (bias.amax(-1, keepdim=True) > HIDDEN)  # a query that sees nothing takes nothing
     return z.transpose(1, 2).flatten(2)  # the heads' columns side by side again
 
@@ -156,7 +161,7 @@ def attention_bias(tokens):
         allowed = (key <= query) & (query - key < WINDOW)  # the last few, itself counted
     else:
         allowed = torch.ones_like(query + key, dtype=torch.bool)  # everything, the future included
-    if VARY and PAD_MASK:
+    if PADDED and PAD_MASK:
         allowed = allowed & (tokens != PAD)[:, None, None, :]  # now [batch, 1, query, key]
     if POSITION == "alibi":
         return torch.where(allowed, 0.0, HIDDEN) + alibi(length)
@@ -360,11 +365,11 @@ class Transformer(nn.Module):
 
         def forward(self, source, target):  # [batch, source], [batch, target]
             source_bias = memory_bias = None  # every position sees the whole source
-            if VARY and PAD_MASK:
+            if PADDED and PAD_MASK:
                 source_bias = memory_bias = padding_bias(source)
             if POSITION == "alibi":
                 distance = alibi(source.shape[1])
-                source_bias = source_bias + distance if VARY and PAD_MASK else distance
+                source_bias = source_bias + distance if PADDED and PAD_MASK else distance
             memory = self.encoder(self.embed(source), source_bias)  # [batch, source, d_model]
 
             x = self.embed(target)
@@ -529,6 +534,65 @@ elif TASK == "add":
         total = ((first + second) * POWERS[1:]).sum(1, keepdim=True)
         return total // POWERS % SYMBOLS + 1
 
+elif TASK in ("dates", "numbers"):
+    # A question of one length, an answer of another, which ends with ■.
+    if TASK == "dates":
+        from core.tasks.dates import (
+            FILLING,
+            FIRST_DAY,
+            FORMS,
+            MONTH_OF,
+            MONTHS,
+            N_DAYS,
+            NAMES,
+            iso,
+            written_as,
+        )
+
+        LETTERS = set(re.sub("{.*?}", "", "".join([*MONTHS, *FORMS, *FILLING])))
+        VOCABULARY = ["·", *sorted(LETTERS | set("0123456789-")), "→", "■"]
+        WIDEST = len("the 22nd of September, 2031")  # of all questions
+        LONGEST = len("2031-09-22■")  # of all answers
+
+        def draw(size, generator):
+            """Random dates, each in one of the forms."""
+            days = torch.randint(N_DAYS, (size,), generator=generator).tolist()
+            forms = torch.randint(len(FORMS), (size,), generator=generator).tolist()
+            drawn = zip(days, forms, strict=True)
+            return rows([written_as(FIRST_DAY + timedelta(d), FORMS[i]) for d, i in drawn], WIDEST)
+
+    else:
+        from core.tasks.number_words import BELOW_TWENTY, SMALL, TENS, in_digits, in_words
+
+        VOCABULARY = ["·", *SMALL, *TENS, "hundred", "thousand", *"0123456789", "→", "■"]
+        WIDEST = len(in_words(int("373737"[-LENGTH:])).split())  # of all questions
+        LONGEST = LENGTH + 1  # of all answers
+
+        def draw(size, generator):
+            """Random numbers in words; each count of digits is as probable."""
+            digits = torch.randint(1, LENGTH + 1, (size,), generator=generator).tolist()
+            tickets = torch.randint(9 * 10 ** (LENGTH - 1), (size,), generator=generator).tolist()
+            lowest = [10 ** (n - 1) if n > 1 else 0 for n in digits]
+            drawn = zip(lowest, tickets, digits, strict=True)
+            return rows([in_words(low + x % (10**n - low)).split() for low, x, n in drawn], WIDEST)
+
+    ID_OF = {token: i for i, token in enumerate(VOCABULARY)}
+    ARROW = ID_OF["→"]
+    END = ID_OF["■"]
+
+    def rows(texts, length):
+        """Texts as ids, filled up with padding."""
+        ids = [[ID_OF[token] for token in text] for text in texts]
+        return torch.tensor([row + [PAD] * (length - len(row)) for row in ids])
+
+    def solve(questions):
+        """The right answers."""
+        texts = [[VOCABULARY[i] for i in row if i != PAD] for row in questions.tolist()]
+        if TASK == "dates":
+            return rows([iso("".join(text)) + "■" for text in texts], LONGEST)
+        else:
+            return rows([in_digits(" ".join(text)) + "■" for text in texts], LONGEST)
+
 else:
     VOCABULARY = ["·", *"0123456789abcdefghijklmnopqrstuvwxyz"[:SYMBOLS], "→"]
     ARROW = SYMBOLS + 1
@@ -578,6 +642,8 @@ def signed(number):
 
 def hashed(questions):
     """A number for each question: always the same one, though it looks random."""
+    if TASK in ("dates", "numbers"):
+        questions = solve(questions)  # all ways to ask the same thing share it
     weyl = [0x9E37_79B9_7F4A_7C15 * (2 * i + 1) ** 3 for i in range(questions.shape[1])]
     value = (questions * torch.tensor([signed(number | 1) for number in weyl])).sum(1)
     return ((value ^ (value >> 31)) * signed(0xBF58_476D_1CE4_E5B9)) >> 24
@@ -589,7 +655,10 @@ BORDER = CENSUS[max(1, round(len(CENSUS) / 8)) - 1]
 
 def held_out(questions):
     """Which questions are kept for validation, and never trained on: an eighth of all."""
-    return hashed(questions) <= BORDER
+    if TASK == "numbers":  # those below a hundred are always taught
+        return (hashed(questions) <= BORDER) & ((solve(questions) != PAD).sum(1) > 3)
+    else:
+        return hashed(questions) <= BORDER
 
 
 def training_questions(size):
@@ -628,7 +697,7 @@ def batch(size):
         questions = training_questions(size)
         answers = solve(questions)
         inputs = read_and_write(questions, answers[:, :-1])
-        if VARY:
+        if PADDED:
             answers = answers.masked_fill(answers == PAD, IGNORED)
         unscored = inputs[-1].shape[1] - answers.shape[1]  # positions before the answer
         return *inputs, F.pad(answers, (unscored, 0), value=IGNORED)
@@ -772,6 +841,9 @@ with torch.no_grad():
                 answers = torch.cat((answers, logits[:, -1:].argmax(-1).cpu()), dim=1)
         if VARY:
             answers = answers.masked_fill(right == PAD, PAD)
+        if TASK in ("dates", "numbers"):  # an answer is over when it ends
+            ended = (answers == END).int().cumsum(1) - (answers == END).int()
+            answers = answers.masked_fill(ended > 0, PAD)
         for question, answer, truth in zip(questions, answers, right, strict=True):
             result = "right" if torch.equal(answer, truth) else f"wrong: {written(truth)}"
             print(f"{written(question)}  {written(answer)}  {result}")

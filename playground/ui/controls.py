@@ -3,7 +3,7 @@
 Limits that only the browser enforces are checked again here.
 """
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -119,14 +119,14 @@ def why_architecture() -> str:
     return f"task {task.name} has no such form, {task.refusals.get(present('architecture'), '')}"
 
 
-def without_effect(name: str, model: dict[str, Any], task: dict[str, Any]) -> str:
+def without_effect(name: str, model: dict[str, Any], padded: bool) -> str:
     """Why turning a knob would change nothing beside the others; empty: it does change something.
 
     Args:
         model: the values of the other knobs of the model that may say so.
-        task: those of the task.
+        padded: whether some rows of the task end in padding.
     """
-    if name == "pad_mask" and not task.get("vary", False):
+    if name == "pad_mask" and not padded:
         return "No row of this task is padded."
     if name in ("d_ff", "activation", "gated") and not model["ffn"]:
         return "There is no feed-forward."
@@ -211,9 +211,10 @@ def _draw(device: Device, look: Look) -> Choice:
         task_values = _draw_task(task_class, look)
     with st.expander("More: the model", key="more_model", bind="query-params"):
         chosen = {"ffn": present("ffn"), "norm": model["norm"]}
+        padded = _padded(task_class, task_values)
         for name in MORE_MODEL:
             style = look.style(name)
-            if why := without_effect(name, chosen, task_values):
+            if why := without_effect(name, chosen, padded):
                 style |= {"disabled": True, "note": why}
             model[name] = MODEL[name].draw(**style)
     with st.expander("More: the training", key="more_training", bind="query-params"):
@@ -237,6 +238,12 @@ def _draw(device: Device, look: Look) -> Choice:
     return Choice(spec)
 
 
+def _padded(task_class: type[Task], values: dict[str, Any]) -> bool:
+    with suppress(ValueError):  # a text that is missing, or too short
+        return task_class(**values).padded
+    return False
+
+
 def _draw_training(name: str, device: Device, look: Look) -> Any:
     limits = ()
     if name == "warmup":
@@ -254,6 +261,8 @@ def _draw_task(task_class: type[Task], look: Look) -> dict[str, Any]:
         key.removeprefix(f"{task_class.name}_"): knob.draw(**look.style(key))
         for key, knob in OF_TASK[task_class.name].items()
     }
+    if not OF_TASK[task_class.name]:
+        st.caption("There is nothing to choose in this task.")
     if values.get("source") == "own":
         missing = look.middle if look.middle is not None and _lacks_text() else nullcontext()
         with missing:

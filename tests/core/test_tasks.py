@@ -2,8 +2,11 @@
 
 import itertools
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
+from datetime import date, datetime, timedelta
 from functools import cache
 
 import pytest
@@ -17,6 +20,7 @@ from core.tasks.grammar import START, grammar
 from core.tasks.sequences import SequenceTask
 from core.tasks.sources import MAX_TEXT_BYTES, MAX_VOCAB, Corpus, decode_upload, docs_text
 from core.tasks.text import Text
+from core.tasks.translation import Translation
 from core.train import Trainer
 
 OWN = "the quick brown fox jumps over the lazy dog.\n" * 8
@@ -28,12 +32,16 @@ EXAMPLES = [
     TASKS["recall"](symbols=3, length=5),
     TASKS["add"](),
     TASKS["add"](symbols=16, length=8),
+    TASKS["dates"](),
+    TASKS["numbers"](),
     Text(),
     Text(source="grammar", length=33),
     Text(source="own", text=OWN, length=16),
 ]
 FORMS = [(task, architecture) for task in EXAMPLES for architecture in task.architectures]
 QUESTIONS = [(task, architecture) for task, architecture in FORMS if task.name != "text"]
+OF_QUESTIONS = [task for task in EXAMPLES if task.name != "text"]
+COUNTABLE = [task for task in OF_QUESTIONS if not isinstance(task, Translation)]  # and quick
 TINY = [
     *[
         TASKS[name](symbols=symbols, length=length, vary=vary)
@@ -44,7 +52,9 @@ TINY = [
     ],
     *[TASKS["recall"](symbols=symbols, length=2) for symbols in (2, 3)],
     *[TASKS["add"](symbols=symbols, length=1) for symbols in (2, 3)],
+    TASKS["numbers"](length=3),
 ]
+TINY_FORMS = [(task, architecture) for task in TINY for architecture in task.architectures]
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -81,6 +91,41 @@ def in_base(number: int, base: int, width: int) -> str:
     return "".join(digits[number // base**place % base] for place in reversed(range(width)))
 
 
+def spoken(number: int) -> str:
+    """A number below a million, by the groups of three that English speaks it in."""
+    small = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
+    small = [*small.split(), *(f"{stem}teen" for stem in ("fif", "six", "seven", "eigh", "nine"))]
+    tens = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+
+    def group(n: int) -> list[str]:
+        hundreds, rest = divmod(n, 100)
+        said = [small[hundreds - 1], "hundred"] if hundreds else []
+        if rest >= 20:
+            said += [tens[rest // 10 - 2]]
+            rest %= 10
+        return said + [small[rest - 1]] * (rest > 0)
+
+    thousands, rest = divmod(number, 1000)
+    said = [*group(thousands), "thousand"] if thousands else []
+    return " ".join(said + group(rest)) or "zero"
+
+
+SPOKEN = [spoken(number) for number in range(100_000)]
+
+
+def day_of(text: str) -> datetime:
+    """A date in any of the forms, read by the standard library alone."""
+    text = re.sub(r"(\d)(st|nd|rd|th)\b", r"\1", text).removeprefix("the ").replace(" of", "")
+    for form in ("%d %B %Y", "%d %b %Y", "%B %d, %Y", "%d %B, %Y", "%d/%m/%Y", "%d.%m.%Y"):
+        with suppress(ValueError):
+            return datetime.strptime(text, form)
+    for form in ("%d/%m/%y", "%d-%b-%y"):
+        with suppress(ValueError):
+            day = datetime.strptime(text, form)  # two digits from 69 on are 19yy there
+            return day.replace(year=day.year - 100) if day.year >= 2050 else day
+    raise ValueError(text)
+
+
 def answer_of(task: Task, question: str) -> str:
     if task.name == "copy":
         return question
@@ -91,17 +136,32 @@ def answer_of(task: Task, question: str) -> str:
     if task.name == "recall":
         pairs, asked = question.split("→")
         return dict(zip(pairs[::2], pairs[1::2], strict=True))[asked]
+    if task.name == "dates":
+        return f"{day_of(question):%Y-%m-%d}■"
+    if task.name == "numbers":
+        return f"{SPOKEN.index(question)}■"
     first, second = question.removesuffix("=").split("+")
     total = int(first, task.symbols) + int(second, task.symbols)
     return in_base(total, task.symbols, task.length + 1)
 
 
+def sizes(task: Task) -> tuple[int, int]:
+    """Tokens in the longest question and the longest answer, where rows are padded."""
+    if task.name == "dates":
+        return len("the 22nd of September, 2031"), len("2031-09-22■")
+    if task.name == "numbers":
+        return {3: 4, 5: 7}[task.length], task.length + 1
+    return task.length, task.length
+
+
 def expected_row(task: Task, architecture: str, question: str) -> tuple[list[list[str]], list]:
     """Inputs and labels (None where nothing is asked) of one row, written out by hand."""
     answer = answer_of(task, question)
-    sequence = task.name in SEQUENCES
-    missing = task.length - len(question) if sequence else 0
-    padded, labels = [*question, *["<pad>"] * missing], [*answer, *[None] * missing]
+    read = question.split(" ") if task.name == "numbers" else question
+    sequence = task.name in SEQUENCES or task.name in ("dates", "numbers")
+    wide, long = sizes(task)
+    missing = [(wide - len(read)) * sequence, (long - len(answer)) * sequence]
+    padded, labels = [*read, *["<pad>"] * missing[0]], [*answer, *[None] * missing[1]]
     answer_in = ["<pad>" if label is None else label for label in labels[:-1]]
     start = "=" if task.name == "add" else "→"
     if architecture == "encoder-decoder":
@@ -119,6 +179,8 @@ def expected_row(task: Task, architecture: str, question: str) -> tuple[list[lis
 def question_of(task: Task, inputs: tuple[torch.Tensor, ...]) -> str:
     """Read the question back from the first row."""
     row = [token for token in tokens(task, inputs[0][0]) if token not in ("<pad>", "_")]
+    if task.name == "numbers":
+        return " ".join(row[: row.index("→")] if "→" in row else row)
     text = "".join(row)
     if task.name == "add":
         return text[: text.index("=") + 1]
@@ -189,7 +251,10 @@ class TestEveryForm:
         if architecture == "encoder":
             assert prompt.n_new == 0 and torch.equal(prompt.inputs[0], probe.inputs[0])
         elif task.name != "text":
-            assert prompt.n_new == int((probe.targets != IGNORED).sum())
+            asked = int((probe.targets != IGNORED).sum())
+            ends = "■" in task.vocabulary  # then it is for the model to find out how long
+            assert prompt.n_new == (sizes(task)[1] if ends else asked)
+            assert prompt.end == (task.vocab_size - 1 if ends else PAD)
             for given_ids, whole in zip(prompt.inputs, probe.inputs, strict=True):
                 assert torch.equal(given_ids, whole[:, : given_ids.shape[1]])
             room = prompt.inputs[-1].shape[1] + prompt.n_new - 1
@@ -215,8 +280,8 @@ def test_vocabulary_is_unique_and_starts_with_padding(task):
     assert task.vocabulary[PAD] == "<pad>"
     assert len(set(task.vocabulary)) == task.vocab_size
     assert task.decode([PAD, IGNORED]) == ["·", "·"]
-    known = "".join(task.vocabulary[1:])
-    assert task.encode(known) == list(range(1, task.vocab_size))
+    every = list(range(1, task.vocab_size))
+    assert task.encode(task.join(every)) == every
 
 
 def test_space_and_newline_are_drawn_visibly():
@@ -299,7 +364,7 @@ def test_sums_of_any_size_are_right(base, length, data):
     assert "".join(tokens(task, probe.targets[0])) == answer_of(task, f"{first}+{second}=")
 
 
-@pytest.mark.parametrize("task", [*TINY, *EXAMPLES[:10]], ids=named)
+@pytest.mark.parametrize("task", [*TINY, *OF_QUESTIONS], ids=named)
 def test_training_never_draws_a_validation_question(task):
     def questions(batch):
         return {tuple(row) for row in batch.inputs[0].tolist()}
@@ -311,9 +376,31 @@ def test_training_never_draws_a_validation_question(task):
     assert training and validation and not training & validation
 
 
-def test_about_an_eighth_is_held_out():
-    task = TASKS["reverse"]()
-    share = task.is_held_out(task.draw(20_000, generator())).double().mean()
+def test_a_date_is_held_out_in_all_its_forms():
+    task = TASKS["dates"]()
+    met, drawn = set(), generator()
+    for _ in range(5):
+        met |= {tuple(row) for row in task.batch("decoder", 500, drawn).targets.tolist()}
+    asked = {tuple(row) for row in task.validation("decoder").targets.tolist()}
+    assert len(met) > 2000 and len(asked) > 200 and not met & asked
+    one_day = [f"the 2nd of May, {y}" for y in range(1950, 2050)]
+    for text in one_day:
+        day = day_of(text)
+        forms = [text, f"2/5/{day:%y}", f"02/05/{day:%Y}", f"2-May-{day:%y}", f"{day:2 May %Y}"]
+        held = task.is_held_out(torch.cat([task.parse(form) for form in forms]))
+        assert held.all() or not held.any()
+
+
+def test_numbers_below_a_hundred_are_always_taught():
+    task = TASKS["numbers"]()
+    held = task.is_held_out(torch.cat([task.parse(SPOKEN[n]) for n in range(1000)]))
+    assert not held[:100].any() and 0.05 < float(held[100:].double().mean()) < 0.25
+
+
+@pytest.mark.parametrize(("name", "draws"), [("reverse", 20_000), ("dates", 3_000)])
+def test_about_an_eighth_is_held_out(name, draws):
+    task = TASKS[name]()
+    share = task.is_held_out(task.draw(draws, generator())).double().mean()
     assert share == pytest.approx(1 / 8, abs=0.02)
 
 
@@ -323,8 +410,7 @@ def test_both_sides_of_a_tiny_space_hold_questions(task):
     assert 0 < int(held_out.sum()) < len(held_out)
 
 
-@pytest.mark.parametrize("task", TINY, ids=named)
-@pytest.mark.parametrize("architecture", ["decoder", "encoder", "encoder-decoder"])
+@pytest.mark.parametrize(("task", "architecture"), TINY_FORMS, ids=named)
 def test_blind_chance_equals_brute_force(task, architecture):
     """Every question with its weight; the best fixed guess per place is its own frequency."""
     places, total = defaultdict(Counter), 0.0
@@ -344,6 +430,10 @@ def every_question(task: Task):
     if task.name == "add":
         numbers = [in_base(n, task.symbols, task.length) for n in range(task.symbols**task.length)]
         yield from ((f"{a}+{b}=", 1.0) for a in numbers for b in numbers)
+    elif task.name == "numbers":  # each length is as probable, and within it each number
+        yield from (
+            (SPOKEN[n], 1 / (10 if n < 10 else 9 * 10 ** (len(str(n)) - 1))) for n in range(1000)
+        )
     elif task.name == "recall":
         letters, values = "abc"[: task.n_keys], "012"[: task.symbols]
         for keys in itertools.permutations(letters, task.length):
@@ -414,8 +504,16 @@ def brute_floor(task: Task, model: ModelConfig) -> float:
     return sum(surprise) / len(surprise)
 
 
-@pytest.mark.parametrize("architecture", ["decoder", "encoder", "encoder-decoder"])
-@pytest.mark.parametrize("task", [*TINY, *WIDER], ids=named)
+@pytest.mark.parametrize(
+    ("task", "architecture"),
+    [
+        (task, architecture)
+        for task in (*TINY, *WIDER)
+        for architecture in task.architectures
+        if not isinstance(task, Translation)
+    ],
+    ids=named,
+)
 def test_floor_equals_brute_force_or_is_unknown(task, architecture):
     for switches in WATCHED:
         model = ModelConfig.for_task(task, architecture=architecture, **switches)
@@ -433,6 +531,20 @@ def test_floor_equals_brute_force_or_is_unknown(task, architecture):
                 )
             )
             assert switches["mask"] != "none"
+
+
+@pytest.mark.parametrize("name", ["dates", "numbers"])
+def test_a_translation_costs_nothing_to_whom_the_whole_question_reaches(name):
+    task = TASKS[name]()
+
+    def floor(**switches):
+        return task.floor(ModelConfig.for_task(task, **switches))
+
+    assert (
+        floor() == floor(mask="none") == floor(mask="window", window=task.max_len("decoder")) == 0
+    )
+    assert floor(architecture="encoder-decoder", mask="window", window=1) == 0
+    assert floor(mask="window", window=3, n_layers=1) is None
 
 
 @pytest.mark.parametrize(
@@ -518,7 +630,7 @@ def test_a_trained_model_ends_above_the_floor_and_near_it(name, architecture, ma
         assert loss < 1.25 * floor
 
 
-@pytest.mark.parametrize("task", EXAMPLES[:10], ids=named)
+@pytest.mark.parametrize("task", COUNTABLE, ids=named)
 def test_blind_chance_matches_counting_at_full_size(task):
     answers = task.solve(task.draw(40_000, generator()))
     loss = asked = 0.0
@@ -528,6 +640,32 @@ def test_blind_chance_matches_counting_at_full_size(task):
         loss -= float((counts * (counts / counts.sum()).log()).sum())
         asked += float(counts.sum())
     assert task.blind() == pytest.approx(loss / asked, abs=0.01)
+
+
+def test_dates_are_all_days_of_a_century_in_ten_forms():
+    first, last = date(1950, 1, 1), date(2049, 12, 31)
+    days = [(first + timedelta(i)).isoformat() for i in range((last - first).days + 1)]
+    columns = [Counter(day[place] for day in days) for place in range(10)]
+    loss = -sum(n / len(days) * math.log(n / len(days)) for c in columns for n in c.values())
+    task = TASKS["dates"]()
+    assert task.blind() == pytest.approx(loss / 11, abs=1e-12)  # the end is the eleventh
+    drawn = task.draw(2000, generator())
+    texts = [task.join(row) for row in drawn.tolist()]
+    shapes = Counter(re.sub(r"[A-Z][a-z]{3,}|May", "M", re.sub(r"\d+", "9", t)) for t in texts)
+    years = Counter(day_of(text).year for text in texts)
+    assert len(years) == 100 and min(years) == 1950 and max(years) == 2049
+    assert {"9/9/9", "9.9.9", "9 M 9", "M 9, 9", "the 9th of M, 9"} <= set(shapes)
+
+
+def test_every_number_is_spoken_and_read():
+    task = TASKS["numbers"](length=6)
+    for n in [*range(1200), *range(9_990, 100_000, 997), 100_000, 370_707, 999_999]:
+        text = spoken(n)
+        assert task.understand(text) == text and task.translate(text) == str(n)
+    texts = [task.join(row) for row in task.draw(400, generator()).tolist()]
+    assert all(spoken(int(task.translate(text))) == text for text in texts)
+    digits = Counter(len(task.translate(text)) for text in texts)
+    assert set(digits) == set(range(1, 7)) and min(digits.values()) > 30
 
 
 def test_recall_asks_each_pair_and_uses_every_key():
@@ -561,6 +699,24 @@ def test_recall_asks_each_pair_and_uses_every_key():
         (TASKS["add"](), "1=+3", ("with + between",)),
         (TASKS["add"](), "+3", ("up to 2 digits",)),
         (TASKS["add"](), "1_+3", ("base 10",)),
+        (TASKS["dates"](), "31/2/2001", ("'31/2/2001'", "February 2001 has 28 days")),
+        (TASKS["dates"](), "29 February 1999", ("February 1999 has 28 days",)),
+        (TASKS["dates"](), "31 April 2031", ("April 2031 has 30 days",)),
+        (TASKS["dates"](), "0/7/99", ("July 1999 has 31 days",)),
+        (TASKS["dates"](), "3/13/99", ("no month 13", "days come before months")),
+        (TASKS["dates"](), "3/7/1949", ("from 1950 to 2049",)),
+        (TASKS["dates"](), "3 July 99", ("one of these forms", "3 July 1999", "3-Jul-99")),
+        (TASKS["dates"](), "the 2rd of May, 1987", ("one of these forms",)),
+        (TASKS["dates"](), "3 Brumaire 1999", ("one of these forms",)),
+        (TASKS["dates"](), "tomorrow", ("one of these forms",)),
+        (TASKS["dates"](), "9" * 9000, ("'" + "9" * 40 + "…'", "one of these forms")),
+        (TASKS["dates"](), "٣/٧/١٩٩٩", ("one of these forms",)),
+        (TASKS["numbers"](), "nine twelve", ("'nine twelve'", "zero to 99,999", "as in")),
+        (TASKS["numbers"](), "one hundred thousand", ("zero to 99,999",)),
+        (TASKS["numbers"](length=3), "one thousand", ("zero to 999",)),
+        (TASKS["numbers"](), "twenty zero", ("zero to 99,999",)),
+        (TASKS["numbers"](), "7", ("zero to 99,999",)),
+        (TASKS["numbers"](), "a dozen", ("unknown words 'a', 'dozen'", "twelve")),
     ],
 )
 def test_a_visitors_question_is_taken_or_refused_with_the_rule(task, text, words):
@@ -582,6 +738,12 @@ def test_a_visitors_own_questions():
     assert answer(TASKS["recall"](), "a1b2c3d4->d") == "4"
     assert answer(TASKS["add"](), "7+95") == "102"
     assert answer(TASKS["add"](symbols=16), "f+1=") == "010"
+    for text in ("the 2nd of May, 1987", "THE 2ND OF may,   1987", "2/5/87", "2-May-87 →"):
+        assert answer(TASKS["dates"](), text) == "1987-05-02■"
+    assert answer(TASKS["dates"](), "29/2/2000") == "2000-02-29■"
+    assert answer(TASKS["numbers"](), "Seven Hundred and two") == "702■"
+    assert answer(TASKS["numbers"](), "ninety-nine thousand and one →") == "99001■"
+    assert answer(TASKS["numbers"](), "zero") == "0■"
     assert answer(TASKS["add"](), "62+76=13") == answer(TASKS["add"](), "62+76=138") == "138"
     assert same(TASKS["add"]().probe("decoder", "  "), TASKS["add"]().probe("decoder"))
     prompt = TASKS["reverse"](vary=True).prompt("decoder", "31415")
@@ -693,7 +855,7 @@ def test_unknown_characters_are_listed():
 def test_a_long_prompt_keeps_its_last_characters():
     task = Text(source="own", text="abc\n" * 10, length=4)
     assert "".join(tokens(task, task.prompt("decoder", "abcabcab").inputs[0][0])) == "bcab"
-    (source, start), n_new = task.prompt("encoder-decoder", "abcabcab")
+    (source, start), n_new, _ = task.prompt("encoder-decoder", "abcabcab")
     assert tokens(task, source[0]) == ["a", "b"] and tokens(task, start[0]) == ["b"]
     assert n_new == 2
     probe = task.probe("decoder", "abcabcab")
