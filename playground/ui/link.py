@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import streamlit as st
 from streamlit.navigation.page import Page
 
-from core.knobs import SWITCH, as_text, cut, from_text
+from core.knobs import as_text, cut, from_text
 from playground.runs.spec import KNOBS, MODEL_KNOBS, TASK_KNOBS, TRAINING_KNOBS
 from playground.ui.knob import KEYS, Knob, one_of, settled
 from playground.ui.literal import literal
@@ -115,12 +115,6 @@ for of_one in OF_TASK.values():
     EVERY |= of_one
 
 
-def _switch(text: str) -> bool:
-    if text.lower() not in SWITCH:
-        raise ValueError("choose on or off")
-    return SWITCH[text.lower()]
-
-
 def _mark(text: str) -> str:
     if text and not re.fullmatch("[0-9a-f]{12}", text):
         raise ValueError("it is no beginning of a SHA-256")
@@ -139,6 +133,7 @@ def _shown(value: bool) -> str:
     return str(value).lower()
 
 
+_switch = partial(from_text, KNOBS["residual"])  # a switch of the page reads as one of the model
 PLAYGROUND, COMPARED = ("",), ("compare", "scenarios")
 SEEDS = (1, 2, 3, 5, 6, 8, 10)
 STAGES = {"scores": "q·k", "scaled": "·scale", "masked": "+mask", "weights": "softmax"}

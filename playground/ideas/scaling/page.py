@@ -1,12 +1,15 @@
 """√d_k: the spread of the scores, measured and in theory, and what it means for training."""
 
+import math
+from dataclasses import replace
 from statistics import fmean
 
 import streamlit as st
 
 from core.attention import SCALES, attention_spelled_out
+from core.config import ModelConfig
 from core.init import INITS
-from core.measure import SHUT
+from core.measure import SHUT, spread_at_start
 from playground.experiments.variants import make_setup
 from playground.ideas import common
 from playground.ideas.scaling import measure
@@ -110,6 +113,19 @@ def does_the_claim_hold(without: measure.Scores, init: str, d_head: int) -> str:
     )
 
 
+def elsewhere(model: ModelConfig, scale: str, theory: float) -> str:
+    """What theory says where the Playground's defaults are added to these knobs, if not this."""
+    usual = {name: getattr(ModelConfig(), name) for name in ("norm", "position")}
+    there = spread_at_start(replace(model, scale=scale, **usual))
+    if math.isclose(there, theory, rel_tol=0.01):
+        return ""
+    return (
+        f"With the Playground's defaults, {usual['norm']}-norm and {usual['position']} positions, "
+        f"theory says {there:.2f} instead of {theory:.2f}: there the first attention reads tokens "
+        "and positions just as they are, not brought to unit variance."
+    )
+
+
 common.begin(
     "scaling",
     "Dividing the scores by √d_k is the difference between a model that trains and one that dies "
@@ -138,10 +154,11 @@ common.formula(
     rf"{found.unscaled:.2f},\quad \times\,{found.scale:.3g} = {found.spread:.2f}",
 )
 st.markdown(does_the_claim_hold(without, init, d_head))
+divided = measure.base(d_head, n_heads, "sqrt_d_head", init, keys)
 st.caption(
     f"The first attention of an untrained model, on rows that training never draws: d_model "
     f"{d_head * n_heads}, {counted(n_heads, 'head')}, pre-norm, learned positions. It is "
-    "the model that is trained below."
+    f"the model that is trained below. {elsewhere(divided.model, scale, found.theory)}"
 )
 
 st.subheader("Every scale at every width", anchor=False)
@@ -173,7 +190,6 @@ st.caption(
 )
 common.source(attention_spelled_out)
 
-divided = measure.base(d_head, n_heads, "sqrt_d_head", init, keys)
 other = "none" if scale == "sqrt_d_head" else scale
 common.training(
     "scaling",
