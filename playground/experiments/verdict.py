@@ -66,9 +66,10 @@ def luck_text(n_variants: int, n_seeds: int) -> str:
     """What luck alone would do, with its number, and what would help."""
     chance = luck(n_variants, n_seeds)
     who = "the variant" if n_variants == 1 else f"at least one of the {n_variants} variants"
+    seeds = "both seeds" if n_seeds == 2 else f"all {n_seeds} seeds"
     said = (
-        f"If nothing but luck were at work, {who} would end on one side of the base in all "
-        f"{n_seeds} seeds {odds(chance)}"
+        f"If nothing but luck were at work, {who} would end on one side of the base in {seeds} "
+        f"{odds(chance)}"
     )
     if chance <= CLEAR:
         return f"{said}."
