@@ -2,8 +2,8 @@
 
 import html
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import zip_longest
 from typing import Any, TypeVar
@@ -137,13 +137,17 @@ def prev_next(name: str) -> None:
 
 @dataclass(frozen=True)
 class Picture:
-    """What moves while the runs of a page train: what they show, their curves, and more."""
+    """What moves while the runs of a page train: what they show, their curves, and more.
+
+    A page makes its functions again whenever it runs, so they do not tell two pictures apart.
+    """
 
     name: str
     names: tuple[str, ...]
     setup: Setup
     tall: Tall
-    moving: Callable[[Views], Mapping[str, Part]] | None
+    chosen: Hashable
+    moving: Callable[[Views], Mapping[str, Part]] | None = field(compare=False)
 
     def __call__(self, series: tuple[Series, ...]) -> dict[str, Part]:
         names = self.names
@@ -169,6 +173,7 @@ def training(
     names: Sequence[str],
     moving: Callable[[Views], Mapping[str, Part]] | None = None,
     after: Callable[[Views, Mapping[str, Shown]], None] | None = None,
+    chosen: Hashable = None,
 ) -> None:
     """Train a base and its variants, one seed each, and watch what happens.
 
@@ -178,6 +183,8 @@ def training(
             thread that knows no visitor.
         after: draws more below the curves: `moving`'s parts, and what holds until a run begins,
             rests or ends. Without it the parts stand one below the other.
+        chosen: what `moving` depends on besides the runs, the other arguments and the projector:
+            it is made again where that has changed.
     """
     compared = idea_runs(name)
     st.subheader("Train it", anchor=False)
@@ -187,7 +194,7 @@ def training(
     _buttons(name, compared, setup, any_live(series))
     if compared.setup is not None and not series:
         st.caption("The choice above has changed: press Play to train with it.")
-    picture = Picture(name, tuple(names), setup, Tall(projector()), moving)
+    picture = Picture(name, tuple(names), setup, Tall(projector()), chosen, moving)
     parts = channel().show(scene_of_runs(picture, look, each_live), series)
     live_html(parts.pop(f"{name}_outcome"))
     left, right = st.columns([3, 1], gap="medium", vertical_alignment="center")

@@ -164,6 +164,23 @@ def test_each_page_draws_what_its_runs_show_while_they_train_and_when_they_pause
     fine(test.button(key="pause").click().run())
     until(test, lambda test: not runs.live)
     fine(test.run())
+    # What has not changed is not made again.
+    pictures: list[int] = []
+    until(
+        test,
+        lambda test: (
+            pictures.append(test.session_state.channel.number) or pictures[-2:-1] == pictures[-1:]
+        ),
+    )
+
+
+def test_what_is_chosen_on_the_page_makes_its_moving_picture_again():
+    test = opened("heads", heads_layers="1", heads_d_model="16")
+    maps = [test.session_state.channel.parts["heads_maps"].body]
+    for head in (1, 2):
+        find(test, "button_group", "heads_which").set_value(head)
+        maps.append(fine(test.run()).session_state.channel.parts["heads_maps"].body)
+    assert maps[0] == maps[2] != maps[1], "the chosen head is marked"
 
 
 def test_a_training_can_be_taken_to_the_compare_page():

@@ -252,5 +252,6 @@ common.training(
     names,
     look,
     draw,
+    chosen=(look.step, look.marked, look.worth is None),
 )
 common.prev_next("heads")
