@@ -19,6 +19,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 from shutil import which
@@ -37,7 +38,9 @@ from torch import Tensor, nn
 from core.attention import attention
 from core.config import ModelConfig, TrainConfig
 from core.device import choose_device
+from core.generate import generate
 from core.masks import Bias
+from core.model import Transformer, build_model
 from core.optimize import parameter_groups
 from core.report import layer_of
 from core.tasks import TASKS, Task
@@ -279,6 +282,37 @@ def benchmark_growth(repeats: int) -> Iterator[Row]:
                 f"attention {share:.0%} of the time",
             )
             before = now
+
+
+def write_without_cache(model: Transformer, tokens: Tensor, n_new: int) -> Tensor:
+    """What `generate` does, reading the whole text for each token."""
+    with torch.no_grad():
+        for _ in range(n_new):
+            logits = model(tokens)[:, -1]
+            logits[:, PAD] = -torch.inf
+            tokens = torch.cat([tokens, logits.argmax(-1, keepdim=True)], dim=1)
+    return tokens[:, -n_new:]
+
+
+def benchmark_cache(repeats: int) -> Iterator[Row]:
+    """Tokens per second of one text that grows to a length, with and without a key-value cache."""
+    for length in (64, 256, 512):
+        config = ModelConfig(
+            vocab_size=80, max_len=length, d_model=128, n_layers=4, norm="pre", position="rotary"
+        )
+        model, start, n_new = build_model(config), torch.ones(1, 1, dtype=torch.long), length - 1
+        calls = {
+            "with": partial(generate, model, (start,), n_new),
+            "without": partial(write_without_cache, model, start, n_new),
+        }
+        assert torch.equal(calls["with"](), calls["without"]()), "not the same text"
+        times = interleaved(calls, repeats, block=0)
+        rates = [n_new / median(times[name]) for name in calls]
+        yield Row(
+            f"d_model 128 × 4 layers: a text of {length} tokens, with a cache / without",
+            f"{ratio(times, 'without', 'with'):.1f} ×   "
+            f"({rates[0]:,.0f} / {rates[1]:,.0f} tokens/s)",
+        )
 
 
 def text(length: int) -> Task:
@@ -793,6 +827,7 @@ def clicks(page: Any, repeats: int) -> list[float]:
 BENCHMARKS: dict[str, Callable[[int], Iterator[Row]]] = {
     "step": benchmark_step,
     "floor": benchmark_floor,
+    "cache": benchmark_cache,
     "watch": benchmark_watch,
     "knob": benchmark_knob,
     "browser": benchmark_browser,

@@ -87,20 +87,10 @@ def text_picture(
         textfont={"size": size.font, "color": style.TEXT},
         hoverongaps=False,
     )
-    # A gap has neither text nor hover: what was not asked for has letters of its own.
-    given = [i for i in range(len(letters)) if np.isnan(surprise[i])]
-    unasked = panels.points(
-        [i % COLUMNS for i in given],
-        [i // COLUMNS for i in given],
-        {"size": 1, "color": style.CLEAR},
-        mode="text",
-        text=[printed[i] for i in given],
-        textfont={"size": size.font, "color": style.MUTED},
-    )
     hidden = {"showticklabels": False, "showgrid": False, "fixedrange": True}
     across = panels.axis(range=[-0.5, COLUMNS - 0.5], **hidden)
     down = panels.axis(range=[rows - 0.5, -0.5], **hidden)
-    panels.add_panel(figure, 0, across, down, [cells, unasked])
+    panels.add_panel(figure, 0, across, down, [cells])
     if chosen is not None:
         x, y = chosen % COLUMNS, chosen // COLUMNS
         stroke = {"color": style.TEXT, "width": size.line}

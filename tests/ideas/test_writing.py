@@ -114,7 +114,10 @@ def test_a_look_inside_has_a_row_for_each_head_and_each_stage(model):
     keys = [SPEC.task.vocabulary[i] for i in IDS]
     figure = inside_picture(found.weights, keys, guesses, found.chances)
     maps = figure["data"]
-    assert np.shape(maps[0]["z"]) == (8, len(IDS)) and np.shape(maps[1]["z"]) == (3, 5)
+    assert np.shape(maps[0]["z"]) == (8, len(IDS)) and np.shape(maps[1]["z"]) == (
+        3,
+        measure.GUESSES,
+    )
     assert list(figure["layout"]["yaxis"]["labelalias"].values())[4] == "2.1"
     go.Figure(figure)
 

@@ -56,6 +56,7 @@ def alternatives_picture(
             name=name,
             text=[percent(v) if v else "" for v in values.tolist()],
             textfont={"size": size.small},
+            constraintext="none",
             hover="%{x:.3f}<extra></extra>",
         )
         for name, (values, colour) in shares.items()
@@ -125,7 +126,8 @@ def inside_picture(
             fixedrange=True,
         )
         | panels.axis("guess", size),
-        panels.cell_axis(stages, size.small, downwards=True, fixedrange=True),
+        panels.cell_axis(stages, size.small, downwards=True, fixedrange=True)
+        | panels.axis("layer", size),
         [_guesses(guesses, chances, size)],
         title="what each layer would answer",
     )
@@ -192,7 +194,7 @@ def cache_picture(
         )
         down = panels.axis(size=size, rangemode="tozero", tickformat="~s")
         if panel == 1 and speed is None:
-            down |= {"range": [0, 1], "showticklabels": False}
+            down |= {"range": [0, 1], "tickvals": []}
         panels.add_panel(figure, panel, across, down, traces, title=title)
     if speed is None:
         figure["layout"]["annotations"].append(

@@ -17,7 +17,7 @@ from core.trace import Recorder
 from playground.ideas.shared_measures import stream
 from playground.runs.spec import Spec
 
-GUESSES = 5  # of each layer
+GUESSES = 4  # of each layer
 STEPS, RATE, SLOW_RATE = 400, 4e-3, 1e-3
 LENGTHS = (16, 64, 128, 256, 512)  # at which the next token is timed
 LEAST, SECONDS = 3, 0.15  # tokens timed at each length, and for how long
