@@ -128,6 +128,11 @@ def floor(scenario: Scenario) -> Iterator[Claim]:
     yield "15", 100 * (found.when[0].below - 1)
 
 
+def rate(scenario: Scenario) -> Iterator[Claim]:
+    for spec in scenario.setup.specs:
+        yield f"{spec.training.lr:g}", spec.training.lr
+
+
 CLAIMS: dict[str, Callable[[Scenario], Iterator[Claim]]] = {
     "scaling-saves": saves,
     "scaling-idle": idle,
@@ -139,6 +144,7 @@ CLAIMS: dict[str, Callable[[Scenario], Iterator[Claim]]] = {
     "one-head": heads,
     "window": window,
     "floor": floor,
+    "text-rate": rate,
 }
 
 
