@@ -51,7 +51,7 @@ def text_picture(
     """A text in rows of cells; a click tells column (x) and row (y), counted from 0.
 
     Args:
-        chances: what the model said of each character; NaN where it was not asked.
+        chances: what the model said of each character; NaN where it was not asked: these are bold.
         hovers: what pointing at a character says, in Plotly's HTML.
         chosen: the character that has a frame.
     """
@@ -60,6 +60,10 @@ def text_picture(
     surprise[: len(letters)] = np.minimum(surprise_of(chances), MOST_SURPRISE)
     blank = [""] * (rows * COLUMNS - len(letters))
     printed = [style.escape(shown(letter)) for letter in letters] + blank
+    printed = [
+        f"<b>{text}</b>" if text and np.isnan(value) else text
+        for text, value in zip(printed, surprise.tolist(), strict=True)
+    ]
     said = [*hovers, *blank]
     row = 2.0 * size.font
     below = 3.2 * size.small + 24

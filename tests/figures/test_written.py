@@ -40,7 +40,8 @@ def test_the_picture_has_a_cell_for_each_character_and_a_frame_around_the_chosen
     assert shown.shape == (2, COLUMNS)
     assert shown[0, 5] == -math.log(0.5) and shown[1, 49 - COLUMNS] == MOST_SURPRISE
     assert np.isnan(shown[0, :5]).all() and np.isnan(shown[1, 50 - COLUMNS :]).all()
-    assert cells["text"][0][:5] == ["&lt;", "b", ">", "␣", "&amp;"]
+    bold = ["<b>&lt;</b>", "<b>b</b>", "<b>></b>", "<b>␣</b>", "<b>&amp;</b>"]
+    assert cells["text"][0][:6] == [*bold, "␣"]
     (frame,) = figure["layout"]["shapes"]
     assert (frame["x0"], frame["y0"]) == (40 - COLUMNS - 0.5, 0.5)
     go.Figure(figure)

@@ -141,7 +141,7 @@ def said(test) -> str:
 
 def test_another_character_is_put_there_and_the_text_before_it_stays():
     test = opened("writing", writing_source="grammar", writing_at="5")
-    assert "untrained model writes" in said(test)
+    assert "untrained model writes on" in said(test)
     context, given = ("grammar", ""), ()
     assert (
         test.session_state["writing given"] == (context, given)
@@ -189,4 +189,4 @@ def test_the_trained_model_writes_and_stays_the_same_while_it_goes_on_training()
     done = len(runs.run_of(SPEC).view().loss)
     assert test.session_state["writing model"].step == done
     fine(test.button(key="reset").click().run())
-    assert "untrained model writes" in said(test)
+    assert "untrained model writes on" in said(test)

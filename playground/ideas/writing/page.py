@@ -138,14 +138,14 @@ def about_writer(found: Writer, view: View | None, spec: Spec) -> str:
             else "Press Play under “Train it”, and read again."
         )
         return (
-            "**The untrained model writes**: it has seen no text yet, and what it gives each "
-            f"character is random. {then}"
+            "**The untrained model writes on from the prompt** (bold): it has seen no text yet, "
+            f"and what it gives each character is random. {then}"
         )
     reached = in_nats(view.reached(found.step))
     moving = ", and is still training" if view.live else ""
     return (
-        f"**The model of step {found.step} of {spec.training.steps} writes**: its training loss is "
-        f"{reached} nats a character{moving}."
+        f"**The model of step {found.step} of {spec.training.steps} writes on from the prompt** "
+        f"(bold): its training loss is {reached} nats a character{moving}."
     )
 
 
@@ -437,9 +437,9 @@ live_plot(
 )
 st.markdown(
     "**Where this does not hold.** A text that surprises little is not a good one: at temperature "
-    "0 the model surprises itself least, and soon repeats itself. And no rule of drawing repairs "
-    "what the model has not learnt: what it gives too much weight is drawn too often at every "
-    "temperature."
+    "0 the model takes what it expects most at every step, and often goes round in circles. And no "
+    "rule of drawing repairs what the model has not learnt: at every temperature it draws from the "
+    "same wrong probabilities."
 )
 
 st.subheader("What need not be read twice", anchor=False)
@@ -482,9 +482,10 @@ if timed is not None:
     gain = quick.cached[-1] / quick.whole[-1]
     said += (
         f" **Measured** on {RUNS.device.words}: {quick.cached[-1]:,.0f} against "
-        f"{quick.whole[-1]:,.0f} tokens per second at that length, {gain:.1f} times as many. Less "
-        "than computed: to call each small operation takes its time, too."
+        f"{quick.whole[-1]:,.0f} tokens per second at that length, {gain:.1f} times as many."
     )
+    if gain < saved:
+        said += " Less than computed: to call each small operation takes its time, too."
     if busy:
         said += f" {busy} runs were training meanwhile, so only the ratio counts."
 st.markdown(said)
