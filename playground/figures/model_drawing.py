@@ -16,7 +16,7 @@ from playground.figures.style import PART_COLOURS, RUN_COLOURS
 WIDTH = 408  # of one stack
 BETWEEN = 24  # two stacks side by side
 LIVE, RESTART = "●", "↻"
-LEGEND = {LIVE: "can change while it trains", RESTART: "training starts over"}
+LEGEND = {LIVE: "changes the model while it trains", RESTART: "starts the training over"}
 COLOURS = {
     "embedding": PART_COLOURS["embedding"],
     "position": RUN_COLOURS[3],

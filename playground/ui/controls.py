@@ -14,6 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 from core.config import ModelConfig, TrainConfig
 from core.device import Device
 from core.tasks import TASKS, Task
+from playground.figures.model_drawing import LEGEND as MEANING
 from playground.figures.model_drawing import LIVE, RESTART
 from playground.runs.controller import is_hot
 from playground.runs.limits import check_limits
@@ -43,10 +44,8 @@ MORE_TRAINING = [name for name in TRAINING if name != "seed"]
 
 # What a knob says of itself where a run may go on: whether it changes that run or begins another.
 SIGNS = {True: f"{LIVE} live", False: RESTART}
-IN_WORDS = {True: "Changes the model that trains.", False: "Starts the run over."}
-LEGEND = (
-    f"During a run, **{SIGNS[True]}** changes the model that trains, **{RESTART}** starts over."
-)
+IN_WORDS = {hot: f"{MEANING[sign[0]].capitalize()}." for hot, sign in SIGNS.items()}
+LEGEND = "; ".join(f"**{SIGNS[hot]}** {MEANING[SIGNS[hot][0]]}" for hot in SIGNS) + "."
 ROOM = 34  # characters that the sidebar has room for
 
 

@@ -25,7 +25,7 @@ from playground.ideas.training_tricks.figures import (
 )
 from playground.live.picture import Part, Plot, Shown
 from playground.runs.pool import RUNS
-from playground.runs.spec import Changes, Spec
+from playground.runs.spec import Changes, Spec, counted
 from playground.runs.view import View
 from playground.ui.components import live_plot, number_cells
 from playground.ui.knob import Knob
@@ -61,7 +61,7 @@ PEAK = Knob(
     "Peak learning rate",
     (0.001, 0.003, 0.01, 0.03),
     0.01,
-    "The highest learning rate; 0.001 is the usual one here.",
+    f"The highest learning rate; {TrainConfig().lr:g} is the usual one here.",
 )
 DECAY = Knob(
     "tricks_decay",
@@ -366,7 +366,8 @@ def tying() -> None:
 
     train(
         "tying",
-        f"The default model (d_model 64, two blocks, vocabulary {task.vocab_size}) with two tables "
+        f"The default model (d_model {base.model.d_model}, "
+        f"{counted(base.model.n_layers, 'block')}, vocabulary {task.vocab_size}) with two tables "
         "and with one. The one table gets the gradients of both its uses. "
         "Does the loss suffer?",
         base,
