@@ -90,6 +90,26 @@ def test_a_stream_that_breaks_comes_again_and_the_page_is_right_meanwhile(watche
     tab.until(lambda: tab.maps() == before)
 
 
+def test_a_script_that_did_not_come_is_asked_for_again(visit):
+    tab = visit(settle=False, **SMALL)
+    failed = []
+
+    def once(route):
+        url = route.request.url.partition("?")[0]
+        if url in failed:
+            route.continue_()
+        else:
+            failed.append(url)
+            route.abort()
+
+    tab.page.route("**/assets/*.js*", once)
+    tab.page.reload()
+    tab.settle()
+    assert len(failed) == 2  # plotly.js and our own
+    assert all("ERR_FAILED" in error for error in tab.errors)
+    tab.errors.clear()
+
+
 def test_a_run_that_ends_offers_play_again_and_is_drawn_to_its_last_step(watched):
     tab = watched(steps=50, **SMALL)
     tab.press("play")

@@ -10,19 +10,24 @@ const decoder = new TextDecoder();
 const BASE = new URL("..", import.meta.url).href;
 const scriptUrl = () => BASE + SCRIPT;
 
-// Once per page.
-function loadPlotly() {
-  return (window.playgroundPlotly ??= new Promise((resolve, reject) => {
-    const tag = document.createElement("script");
-    tag.src = scriptUrl();
-    tag.onload = resolve;
-    tag.onerror = () => {
+// Once per page; a connection may fail for a moment.
+const loadPlotly = () => (window.playgroundPlotly ??= fetchPlotly(5));
+async function fetchPlotly(tries) {
+  const tag = document.createElement("script");
+  tag.src = scriptUrl();
+  const loaded = new Promise((resolve, reject) => Object.assign(tag, { onload: resolve, onerror: reject }));
+  document.head.append(tag);
+  try {
+    await loaded;
+  } catch {
+    tag.remove();
+    if (tries <= 1) {
       window.playgroundPlotly = undefined;
-      tag.remove();
-      reject(new Error(`could not load ${tag.src}`));
-    };
-    document.head.append(tag);
-  }));
+      throw new Error(`could not load ${tag.src}`);
+    }
+    await new Promise((wait) => setTimeout(wait, 1000));
+    return fetchPlotly(tries - 1);
+  }
 }
 
 // What each colour of the figure becomes in the visitor's theme, and the layout below all figures.

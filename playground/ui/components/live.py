@@ -19,7 +19,14 @@ _STUB = """
 export default function (component) {
   const own = document.querySelector('script[src*="static/js/"]')
   const base = own ? own.src.split("static/js/")[0] : new URL("./", location.href).href
-  window.playgroundLive ??= import(base + "PATH")
+  // A connection may fail for a moment; what failed once is not asked for again under its name.
+  const load = (tries) =>
+    import(base + "PATH" + (tries ? "?" + tries : "")).catch(async (error) => {
+      if (tries === 5) throw error
+      await new Promise((wait) => setTimeout(wait, 1000))
+      return load(tries + 1)
+    })
+  window.playgroundLive ??= load(0)
   const mounted = window.playgroundLive.then((live) => live.MOUNT(component))
   return () => mounted.then((unmount) => unmount())
 }
