@@ -17,6 +17,7 @@ REACH = 10  # steps to each side over which a loss is smoothed
 LEAST_REACH = 2  # and at both ends of a curve, where one side has none
 MAX_POINTS = 1200
 MARK_ROWS = 2
+LETTER = 0.52  # of its height: the usual width of a letter
 # What stands beside the level lines, in two short lines.
 BESIDE = {
     "chance": "chance<br>{:.3f}",
@@ -132,9 +133,7 @@ def loss_chart(
         *(panels.upright(step, size.thin, colour=style.TEXT) for step, _ in marks),
         *(panels.upright(step, size.line) for step in [shown] if step is not None),
     ]
-    layout["annotations"] += [
-        _mark_label(i, step, text, end, size) for i, (step, text) in enumerate(marks)
-    ]
+    layout["annotations"] += _mark_labels(marks, end, width, layout["margin"], size)
     beside = 0
     if show_lr:
         beside = 5 * size.font
@@ -288,20 +287,42 @@ def reference_levels(
     return [("uniform guess", uniform), ("guess without reading", blind), *levels]
 
 
-def _mark_label(index: int, step: int, text: str, end: int, size: Sizes) -> dict[str, Any]:
-    """What changed, above the plot, in one of two rows so that neighbours do not overlap."""
-    left = step < 0.6 * end
-    return panels.annotation(
-        style.escape(text),
-        step,
-        1,
-        size=size.small,
-        yref="y domain",
-        xanchor="left" if left else "right",
-        xshift=-3 if left else 3,
-        yanchor="bottom",
-        yshift=(size.small + 5) * (index % MARK_ROWS),
-    )
+def _mark_labels(
+    marks: Sequence[tuple[int, str]], end: int, width: int, margin: dict[str, int], size: Sizes
+) -> list[dict[str, Any]]:
+    """What changed, above the plot in rows: the newest first, as long as there is room.
+
+    Of the others there is the line; what they changed is in the text alternative.
+    """
+    across = width - margin["l"] - margin["r"]
+    taken: list[list[tuple[float, float]]] = [[] for _ in range(MARK_ROWS)]
+    labels = []
+    for step, text in reversed(marks):
+        left, wide = step < 0.6 * end, LETTER * size.small * (len(text) + 1)
+        start = step / end * across - (0 if left else wide)
+        stop = start + wide
+        free = (
+            row
+            for row, others in enumerate(taken)
+            if all(stop < other or start > last for other, last in others)
+        )
+        if (row := next(free, None)) is None:
+            continue
+        taken[row].append((start, stop))
+        labels.append(
+            panels.annotation(
+                style.escape(text),
+                step,
+                1,
+                size=size.small,
+                yref="y domain",
+                xanchor="left" if left else "right",
+                xshift=-3 if left else 3,
+                yanchor="bottom",
+                yshift=(size.small + 5) * row,
+            )
+        )
+    return labels[::-1]
 
 
 def _alt(

@@ -5,6 +5,7 @@ import math
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -336,6 +337,18 @@ def test_marks_say_what_changed_at_which_step():
     layout = loss_chart([run(marks=[(2, "scale → <none>")])])["layout"]
     assert layout["shapes"][0]["x0"] == layout["shapes"][0]["x1"] == 2
     assert layout["annotations"][-1]["text"] == "scale → &lt;none>"
+
+
+def test_labels_of_marks_do_not_overlap_and_the_newest_change_is_said():
+    steps = run(steps=300)
+    crowded = [(100 + i, f"scale → {i}") for i in range(9)]
+    spread = [(30 + 120 * i, f"lr → {i}") for i in range(3)]
+    layout = loss_chart([replace(steps, marks=crowded)])["layout"]
+    said = {a["text"]: a["yshift"] for a in layout["annotations"] if "→" in a["text"]}
+    assert len(set(said.values())) == len(said) < 9 and "scale → 8" in said
+    assert all(what in layout["meta"]["alt"] for _, what in crowded)
+    layout = loss_chart([replace(steps, marks=spread)])["layout"]
+    assert [a["text"] for a in layout["annotations"] if "→" in a["text"]] == [w for _, w in spread]
 
 
 def test_long_curves_are_thinned_without_losing_an_extreme():
