@@ -86,7 +86,6 @@ def attention_maps(
     for axis, title in (("x", "key"), ("y", "query")):
         small = {"text": title, "standoff": 2, "font": {"size": size.small}}
         layout[f"{axis}axis{corner}"]["title"] = small
-    panels.stack(figure)
     return figure
 
 

@@ -24,6 +24,8 @@ from playground.figures.style import (
     escape,
 )
 
+LEAST_PANEL = 220  # pixels: narrower ones go below each other, see `stack`
+
 # --- a figure and its panels ----------------------------------------------------------------------
 
 
@@ -40,7 +42,12 @@ def new_figure(alt: str, size: Sizes, revision: str, **layout: Any) -> Figure:
         "height": size.height,
         "font": {"size": size.font},
         "uirevision": revision,
-        "meta": {"alt": alt, "small": size.small, "below": axis_room(size)},
+        "meta": {
+            "alt": alt,
+            "small": size.small,
+            "below": axis_room(size),
+            "stack": LEAST_PANEL,
+        },
         "template": TEMPLATE,
         "annotations": [],
         "shapes": [],
@@ -56,14 +63,19 @@ def empty_figure(message: str, *, size: Sizes = LAPTOP) -> Figure:
     return figure
 
 
-def stack(figure: Figure, least: int = 220) -> None:
-    """Let the panels go below each other where the figure has less than 700 pixels.
+def stack(figure: Figure, least: int) -> None:
+    """Let as many panels be side by side as have `least` pixels each.
 
-    Only the browser knows how many it has: the live component then sets as many panels side by
-    side as have `least` pixels each, and makes the figure taller. Each panel keeps its height; one
-    with square cells becomes as high as it needs.
+    For a figure that has less than 700: only the browser knows. The live component then sets the
+    panels below each other and makes the figure taller. Each keeps its height; one with square
+    cells becomes as high as it needs.
     """
     figure["layout"]["meta"]["stack"] = least
+
+
+def wide(figure: Figure, least: int) -> None:
+    """Keep what belongs side by side so: with less than `least` pixels the figure is scrolled."""
+    figure["layout"]["meta"]["wide"] = least
 
 
 def suffix_of(panel: int) -> str:

@@ -172,6 +172,7 @@ def map_picture(
     """
     values = np.asarray(matrix, dtype=np.float64)
     figure = attention_map(values, words, words, stage=stage, hidden=hidden, size=size)
+    panels.wide(figure, 50 * size.font)
     (trace,), layout = figure["data"], figure["layout"]
     layout["meta"]["alt"] += (
         f" Chosen: query “{words[query]}” (position {query + 1}), "

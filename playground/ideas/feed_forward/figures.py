@@ -46,8 +46,12 @@ def cost_picture(
         "costs",
         margin=style.margin(12, 12, 2 * size.font + 8, 12),
         bargap=0.28,
-        annotations=[panels.annotation(name, 0.5, name, xref="paper") for name in names],
+        annotations=[
+            panels.annotation(name.replace(": ", ":<br>"), 0.5, name, xref="paper")
+            for name in names
+        ],
     )
+    panels.wide(figure, 40 * size.font)
     middle = 0.36 if size.projector else 0.24  # of the width: the names of the parts
     furthest = ROOM * max(most.values())
     for i, (side, counts) in enumerate(sides.items()):
@@ -258,7 +262,6 @@ def activation_picture(
         showlegend=True,
         legend={"x": 0.02, "y": 0.98, "font": {"size": size.font}},
     )
-    panels.stack(figure)
     functions, histograms = [], []
     for i, (name, y) in enumerate(curves.items()):
         shared = {"dash": style.dash(i), "name": name, "legendgroup": name}

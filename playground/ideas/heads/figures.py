@@ -49,6 +49,7 @@ def split_picture(
         barmode="overlay",
         shapes=_bands(heads, d_head, chosen, size),
     )
+    panels.wide(figure, 48 * size.font)
     layout = figure["layout"]
     limit, own = style.nice_limit(float(np.abs(w_q).max())), slice(first, last)
     reach = style.nice_limit(float(max(np.abs(x).max(), np.abs(q).max())))
@@ -86,7 +87,7 @@ def split_picture(
     panels.add_panel(
         figure,
         3,
-        panels.axis(domain=[0.445, 0.79], range=[0, d_model], **bare),
+        panels.axis(domain=[0.5, 0.79], range=[0, d_model], **bare),
         panels.cell_axis([_heads(h) for h in parameters], size.font, downwards=True)
         | {"range": [len(parameters) - 0.4, -0.6]},
         [
@@ -230,6 +231,7 @@ def head_table(
         margin=style.margin(8 * size.small, 12, top, bottom),
         bargap=0.35,
     )
+    panels.wide(figure, 76 * size.small)
     rows, scale = ["uniform attention", *names], (style.WEIGHTS_SCALE, 0, 1)
     # Headings are broken into lines that fit over a column.
     headings = {str(i): "<br>".join(wrap(style.escape(job), 10)) for i, job in enumerate(jobs)}

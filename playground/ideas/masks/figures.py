@@ -52,7 +52,7 @@ def mask_picture(
         _mask_alt(seen, reached, edited, output),
         size,
         f"mask {count}",
-        margin=style.margin(3 * size.font, 8, 2 * size.font, 4.2 * size.small + 24),
+        margin=style.margin(3 * size.font, 8, 2 * size.font, 5.4 * size.small + 24),
         coloraxis=panels.colour_axis(
             REACH_SCALE,
             -DECADES,
@@ -65,7 +65,6 @@ def mask_picture(
         ),
         images=[hatch(panel, count, count, (0, 0)) for panel in (0, 1)],
     )
-    panels.stack(figure)
     mask, reach = _mask_map(seen, edited), _reach_map(gradient[0])
     for panel, x, y, traces, title in (
         (0, "key", "query", [mask], "the mask: may query see key?"),
@@ -257,6 +256,7 @@ def row_picture(
         margin=style.margin(11 * size.font, 8, 4, 2 * size.font),
         plot_bgcolor=style.HIDDEN,
     )
+    panels.wide(figure, round((14 + 2.8 * count) * size.font))
     for i, domain in enumerate(panels.domains(len(rows), gap=0.05)[::-1]):
         title, values, kind = rows[i]
         values = np.asarray(values, dtype=np.float64)
@@ -369,7 +369,6 @@ def padded_picture(
         "padded",
         margin=style.margin(5 * size.font, 8, 2 * size.font, 8),
     )
-    panels.stack(figure)
     down = panels.domains(-(-len(parts) // 2), gap=0.24)[::-1]
     for i, ((name, tokens, _), table) in enumerate(zip(parts, tables, strict=True)):
         row, column = divmod(i, 2)

@@ -59,7 +59,6 @@ def order_picture(
         "order",
         margin=style.margin(4 * size.font, 12, 2 * size.font + 4, 3.6 * size.font),
     )
-    panels.stack(figure)
     hover = f"{axes[1]} %{{y}}, {axes[0]} %{{x}}: <b>%{{z:.3f}}</b><extra></extra>"
     cells = {"showgrid": False, "nticks": 6}
     panels.add_panel(
@@ -170,7 +169,6 @@ def shuffle_picture(
         "shuffle",
         margin=style.margin(5 * size.font, 8, 2 * size.font + 4, 2 * size.font + 8),
     )
-    panels.stack(figure)
     hover, colours = (
         "column %{x}: <b>%{z:.3f}</b><extra></extra>",
         (style.SCORES_SCALE, -limit, limit),

@@ -175,7 +175,6 @@ def _log_figure(alt: str, revision: str, names: Sequence[str], width: int, size:
     below = style.legend_below([[name] for name in names], width, size)
     figure, font = panels.new_figure(alt, size, revision, **below), size.font
     figure["layout"]["margin"]["t"] = 2 * font + 6
-    panels.stack(figure)
     return figure
 
 

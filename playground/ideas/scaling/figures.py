@@ -47,7 +47,6 @@ def score_picture(
         margin=style.margin(4 * size.font, 12, 2 * size.font, 3 * size.font),
         bargap=0,
     )
-    panels.stack(figure)
     score, keys = style.finite(middle), range(1, len(shown) + 1)
     panels.add_panel(
         figure,
@@ -118,7 +117,6 @@ def scale_sweep(
     below = style.legend_below(shown, WIDTH, size)
     below["margin"] |= {"t": 2 * size.font + 6, "l": 4 * size.font}
     figure = panels.new_figure(alt, size, "sweep", **below)
-    panels.stack(figure)
     ticks = {"tickvals": widths[::2], "ticktext": [str(w) for w in widths[::2]]}
     for i, (panel, scales) in enumerate(lines.items()):
         traces = [

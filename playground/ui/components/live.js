@@ -112,16 +112,16 @@ function draw(plot) {
   root.setAttribute("aria-label", about.alt);
   if (plot.picture === picture && same) return;
   Object.assign(plot, { theme, picture });
-  const { data, layout } = JSON.parse(recolour(picture, theme.colours));
-  // A hidden cell is null in JSON; undefined makes its hover say so instead of 0.
-  for (const { z } of data)
-    z?.forEach((row) => row.forEach((v, i) => v === null && (row[i] = undefined)));
+  const { data, layout } = parse(plot);
   // A finger on a figure moves the page.
   const dragmode = matchMedia("(pointer: coarse)").matches ? false : "zoom";
-  Object.assign(layout, { template: theme.template, width: root.clientWidth, dragmode });
-  root.style.height = `${about.height}px`;
+  magnify(root);
+  const width = Math.max(root.clientWidth, layout.meta.wide ?? 0);
+  Object.assign(layout, { template: theme.template, width, dragmode });
+  const height = onPhone(layout, about.height);
+  root.style.height = `${height}px`;
   layout.height = root.clientHeight;
-  plot.free = layout.height === about.height; // else a style of the page wants another one
+  plot.free = layout.height === height; // else a style of the page wants another one
   if (plot.free) {
     stack(layout);
     grow(layout, plot.legends?.[legendOf(plot, data)] ?? 0);
@@ -137,17 +137,43 @@ function draw(plot) {
   plot.container = container;
 }
 
-const sizeOf = (root) => `${root.clientWidth} ${root.clientHeight}`;
+function parse({ picture, theme }) {
+  const { data, layout } = JSON.parse(recolour(picture, theme.colours));
+  // A hidden cell is null in JSON; undefined makes its hover say so instead of 0.
+  for (const { z } of data)
+    z?.forEach((row) => row.forEach((v, i) => v === null && (row[i] = undefined)));
+  return { data, layout };
+}
+
+// On a phone a chart whose lines come and go is low, to be seen together with the knobs, and all
+// lines of its legend are.
+const LOW = 304; // pixels
+function onPhone({ legend }, height) {
+  if (!phone.matches || !legend?.maxheight) return height;
+  delete legend.maxheight;
+  return Math.min(height, LOW);
+}
+
+const sizeOf = (root) => `${root.clientWidth} ${root.clientHeight} ${root.style.transform}`;
+
+// Letters grow with those of the page, and all else in the figure with them.
+const LETTERS = 18.4; // pixels, see stage.css: up to there a figure is drawn as it is
+function magnify(root) {
+  const scale = Math.max(1, parseFloat(getComputedStyle(document.documentElement).fontSize) / LETTERS);
+  root.style.setProperty("--scale", scale);
+  root.style.transform = scale > 1 ? `scale(${scale})` : "";
+}
 
 // --- what fits ---------------------------------------------------------------------------------
 
+const LABELS = ["labelalias", "tickvals", "ticktext", "tick0", "dtick", "tickfont"]; // of an axis
 const NARROW = 700; // pixels: from there on panels are side by side as the figure says
 const named = (layout, letter) => Object.keys(layout).filter((k) => k.match(`^${letter}axis\\d*$`));
 
 // In a narrow figure, panels below each other: as many side by side as have `meta.stack` pixels.
 function stack(layout) {
-  const { width, height, margin: { l, r, t, b }, meta: { stack: least } } = layout;
-  if (!least || width >= NARROW) return;
+  const { width, height, margin: { l, r, t, b }, meta } = layout;
+  if (meta.wide || width >= NARROW) return;
   const [across, down] = [width - l - r, height - t - b];
   const panels = named(layout, "x").map((name) => {
     const [x, y] = [layout[name], layout[name.replace("x", "y")]];
@@ -156,14 +182,18 @@ function stack(layout) {
   });
   const inRow = ({ high }) => panels.filter((other) => Math.abs(other.high - high) < 0.01);
   const most = Math.max(...panels.map((panel) => inRow(panel).length));
-  const columns = Math.max(1, Math.min(most, Math.floor(across / least)));
+  const columns = Math.max(1, Math.min(most, Math.floor(across / meta.stack)));
   if (columns === most) return;
   panels.sort((a, b) => b.high - a.high || a.left - b.left);
   // What the panel at the left end says for its row, it said for all of them.
   for (const panel of panels) {
     const { y } = inRow(panel).reduce((a, b) => (a.left < b.left ? a : b));
     panel.y.title ??= y.title;
-    if (y.showticklabels !== false) panel.y.showticklabels = true;
+    if (panel.y.showticklabels === false && y.showticklabels !== false) {
+      for (const part of LABELS) panel.y[part] ??= y[part];
+      panel.y.showticklabels = true;
+    }
+    panel.y.automargin = true;
   }
   const gap = 34 / across;
   const wide = (1 - gap * (columns - 1)) / columns;
@@ -199,8 +229,10 @@ function setHeight(plot, { height }) {
   const { root } = plot;
   root.style.height = `${height}px`;
   plot.size = sizeOf(root);
+  const seen = `${height * root.style.getPropertyValue("--scale")}px`;
+  root.parentElement.style.height = seen;
   // Streamlit gives it the height that the server knows of.
-  root.closest(".stElementContainer").style.minHeight = `${height}px`;
+  root.closest(".stElementContainer").style.minHeight = seen;
 }
 
 const legendOf = (plot, data) => [plot.root.clientWidth, ...data.map((t) => t.showlegend !== false && t.name)].join();
@@ -244,87 +276,145 @@ function start(plot, data, layout) {
 
 // --- a saved picture ------------------------------------------------------------------------
 
-const PLAIN = "sans-serif"; // a picture that leaves the app has no font of the page's
-const EDGE = 12; // pixels between the caption and the edge of the picture
+const SLIDE = { width: 76, shape: 16 / 9 }; // in letters of the figure; its width by its height
+const EDGE = 1; // letter between the caption and the edge of the picture
+const SPARE = 1.2; // times the room beside the plot: another program may take a wider font
+const PNG_SCALE = 2;
 
 // The title and what stands below it, in lines that fit: { text, size, bold }.
-function captionLines({ title, caption }, width, size) {
+function captionLines({ title, caption }, family, width, size) {
   const pen = document.createElement("canvas").getContext("2d");
   return [{ text: title, size: 1.3 * size, bold: true }, ...caption.map((text) => ({ text, size }))]
     .filter(({ text }) => text)
     .flatMap((line) => {
-      pen.font = `${line.bold ? "bold " : ""}${line.size}px ${PLAIN}`;
+      pen.font = `${line.bold ? "bold " : ""}${line.size}px ${family}`;
       const rows = [""];
       for (const word of line.text.split(/\s+/)) {
         const longer = `${rows.at(-1)} ${word}`.trim();
-        if (rows.at(-1) && pen.measureText(longer).width > width - 2 * EDGE) rows.push(word);
+        if (rows.at(-1) && SPARE * pen.measureText(longer).width > width) rows.push(word);
         else rows[rows.length - 1] = longer;
       }
       return rows.map((text) => ({ ...line, text }));
     });
 }
 
-// The figure with its caption in a margin of its own, above it.
-function captioned({ about, theme }, { data, layout, _fullLayout }) {
-  const { width, height, font, _size: { l, t } } = _fullLayout;
-  const lines = captionLines(about, width, font.size);
+// The figure as it is meant, with panels side by side, and what the visitor hid or enlarged.
+function unstacked(plot) {
+  const { data, layout } = parse(plot);
+  const now = plot.root;
+  data.forEach((trace, i) => (trace.visible = now.data[i].visible));
+  for (const name of [...named(layout, "x"), ...named(layout, "y")]) {
+    const { range, autorange } = now.layout[name];
+    Object.assign(layout[name], { range, autorange });
+  }
+  return { data, layout };
+}
+
+// Of the shape of a slide: the figure, and above it its caption, if it takes one along.
+function slide(plot, withCaption) {
+  const { about, theme } = plot;
+  const { data, layout } = unstacked(plot);
+  const { margin, font: { size } } = layout;
+  const { family } = theme.template.layout.font;
+  const edge = EDGE * size;
   const tall = (line) => 1.4 * line.size;
-  const extra = lines.reduce((sum, line) => sum + tall(line), 2 * EDGE);
-  let top = t + extra - EDGE;
+  let [width, lines, above] = [SLIDE.width * size, [], 0];
+  if (withCaption)
+    for (let i = 0; i < 2; i++) { // a wider one may have fewer lines
+      lines = captionLines(about, family, width - 2 * edge, size);
+      above = lines.reduce((sum, line) => sum + tall(line), 2 * edge);
+      width = Math.max(width, SLIDE.shape * (about.height + above));
+    }
+  const height = width / SLIDE.shape;
+  const [l, r] = [SPARE * margin.l, SPARE * margin.r];
+  let top = margin.t + above - edge;
   const notes = lines.map((line) => {
     const text = line.text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
     const at = { x: 0, y: 1, xref: "paper", yref: "paper", xanchor: "left", yanchor: "top" };
-    const shift = { xshift: EDGE - l, yshift: top, font: { size: line.size } };
+    const shift = { xshift: edge - l, yshift: top, font: { size: line.size } };
     top -= tall(line);
     return { ...at, ...shift, showarrow: false, align: "left", text: line.bold ? `<b>${text}</b>` : text };
   });
-  const made = {
-    ...layout,
-    font: { ...layout.font, family: PLAIN },
+  Object.assign(layout, {
+    template: theme.template,
     paper_bgcolor: theme.back,
-    height: height + extra,
-    margin: { ...layout.margin, t: layout.margin.t + extra },
+    width,
+    height,
+    margin: { ...margin, l, r, t: margin.t + above },
     annotations: [...(layout.annotations ?? []), ...notes],
-  };
-  // A title of the figure's own stays in the middle of the margin that it had.
-  if (layout.title?.text && !layout.title.yref) {
-    const y = 1 - (extra + layout.margin.t / 2) / made.height;
-    made.title = { ...layout.title, yref: "container", yanchor: "middle", y };
-  }
-  return { data, layout: made };
+  });
+  return { data, layout };
 }
 
-function save(plot, format) {
-  const { theme, about, root } = plot;
-  if (format === "html") return savePage(about, theme, root);
-  const figure = captioned(plot, root);
+// The page's own font, as a style rule that needs no other file; empty if it is one of the system.
+async function fontRule(family) {
+  const first = family.split(",")[0].replaceAll('"', "").trim();
+  const rules = [...document.styleSheets]
+    .filter(({ href }) => !href || href.startsWith(BASE)) // others do not let themselves be read
+    .flatMap((sheet) => [...sheet.cssRules]);
+  const face = rules.find(
+    (rule) =>
+      rule instanceof CSSFontFaceRule &&
+      rule.style.fontFamily.replaceAll('"', "") === first &&
+      rule.style.fontStyle !== "italic",
+  );
+  const [, address] = face?.cssText.match(/url\("?([^")]+)"?\)/) ?? [];
+  if (!address) return "";
+  const from = face.parentStyleSheet.href ?? document.baseURI;
+  const reader = new FileReader();
+  reader.readAsDataURL(await (await fetch(new URL(address, from))).blob());
+  await new Promise((done) => (reader.onload = done));
+  return face.cssText.replace(/url\([^)]+\)/, `url(${reader.result})`);
+}
+
+async function save(plot, format) {
+  const { about: { name }, theme } = plot;
+  const rule = await fontRule(theme.template.layout.font.family);
+  if (format === "html") return savePage(plot, rule);
+  const figure = slide(plot, true);
   const { width, height } = figure.layout;
-  const scale = format === "png" ? 3 : 1;
-  return window.Plotly.downloadImage(figure, { format, width, height, scale, filename: about.name });
+  const as = { format: "svg", imageDataOnly: true, width, height };
+  const drawn = await window.Plotly.toImage(figure, as);
+  const svg = drawn.replace(">", `><style>${rule}</style>`);
+  const file = new Blob([svg], { type: "image/svg+xml" });
+  if (format === "svg") return download(file, `${name}.svg`);
+  const image = new Image();
+  image.src = URL.createObjectURL(file);
+  await image.decode();
+  const canvas = document.createElement("canvas");
+  Object.assign(canvas, { width: PNG_SCALE * width, height: PNG_SCALE * height });
+  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+  URL.revokeObjectURL(image.src);
+  canvas.toBlob((blob) => download(blob, `${name}.png`));
+}
+
+function download(file, name) {
+  const href = URL.createObjectURL(file);
+  Object.assign(document.createElement("a"), { href, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(href), 60000);
 }
 
 // A page that needs nothing else: plotly.js and the figure are in it.
-async function savePage({ name, alt, title, caption }, { back, template }, root) {
-  const { data, layout, _fullLayout: { height } } = root;
-  const page_layout = { ...layout, width: undefined, autosize: true, paper_bgcolor: back };
-  const figure = { data, layout: page_layout };
+async function savePage(plot, rule) {
+  const { about: { name, alt, title, caption }, theme: { back, template } } = plot;
+  const figure = slide(plot, false);
+  const { width, height } = figure.layout;
+  Object.assign(figure.layout, { width: undefined, autosize: true });
   const { color, family } = template.layout.font;
   const words = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
   const safe = (text) => text.replaceAll("<", "\\u003c");
   const plotly = await (await fetch(scriptUrl())).text();
   const script = plotly.replaceAll("</script", "<\\/script");
-  const page = `<!doctype html><html lang="en"><meta charset="utf-8"><title>${words(title)}</title>
-<body style="margin:1rem;background:${back};color:${color};font-family:${words(family)}">
+  const page = `<!doctype html><html lang="en"><meta charset="utf-8"><title>${words(title)}</title><style>${rule}</style>
+<body style="margin:1rem;background:${back};color:${color};font-family:${words(family.replaceAll('"', "'"))}">
 <h1 style="font-size:1.3rem">${words(title)}</h1>
 ${caption.map((line) => `<p>${words(line)}</p>`).join("\n")}
-<div id="plot" role="img" style="height:${height}px"></div>
+<div id="plot" role="img" style="height:${height}px;max-width:${width}px"></div>
 <script>${script}</script>
 <script>document.getElementById("plot").ariaLabel = ${safe(JSON.stringify(alt))};
 Plotly.newPlot("plot", ${safe(JSON.stringify(figure))}, {}, { responsive: true });
 </script></body></html>`;
-  const href = URL.createObjectURL(new Blob([page], { type: "text/html" }));
-  Object.assign(document.createElement("a"), { href, download: `${name}.html` }).click();
-  setTimeout(() => URL.revokeObjectURL(href), 60000);
+  download(new Blob([page], { type: "text/html" }), `${name}.html`);
 }
 
 // --- what is on the page ---------------------------------------------------------------------

@@ -15,7 +15,7 @@ import streamlit as st
 from playground.figures.style import alt_text
 from playground.live.picture import Plot, Shown, shown
 from playground.ui.components.live import component
-from playground.ui.knob import KEYS
+from playground.ui.knob import KEYS, Knob
 from playground.ui.page_list import IDEAS
 
 _component = component(
@@ -32,7 +32,9 @@ _component = component(
 </div>""",
     """
 .live-figure { position: relative; }
-.live-plot { width: 100%; overflow: hidden; }
+.live-plot {
+  width: calc(100% / var(--scale, 1)); overflow: auto hidden; transform-origin: 0 0;
+}
 .save-plot { position: absolute; top: 0; right: 0; z-index: 1; font-size: 0.8rem; opacity: 0; }
 .live-figure:hover .save-plot, .save-plot:focus-within, .save-plot[open] { opacity: 1; }
 @media (hover: none) { .save-plot { opacity: 1; } }
@@ -90,8 +92,15 @@ def about_idea(key: str, alt: str) -> tuple[str, tuple[str, ...]]:
     if page not in IDEAS:
         return "", ()
     knobs = [knob for name, knob in KEYS.items() if name.startswith(f"{page}_")]
-    chosen = [f"{k.title} {k.show(st.session_state[k.key])}" for k in knobs if _is_there(k.key)]
+    chosen = [f"{k.name} {_in_words(k)}" for k in knobs if _is_there(k.key)]
     return IDEAS[page].title, (alt, "; ".join(chosen))
+
+
+def _in_words(knob: Knob) -> str:
+    value = st.session_state[knob.key]
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return knob.show(value)
 
 
 def _is_there(key: str) -> bool:
