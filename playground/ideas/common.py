@@ -196,12 +196,13 @@ def training(
         st.caption("The choice above has changed: press Play to train with it.")
     picture = Picture(name, tuple(names), setup, Tall(projector()), chosen, moving)
     parts = channel().show(scene_of_runs(picture, look, each_live), series)
-    live_html(parts.pop(f"{name}_outcome"))
+    outcome = parts.pop(f"{name}_outcome")
     left, right = st.columns([3, 1], gap="medium", vertical_alignment="center")
     with left:
         show_plot(parts.pop(f"{name}_loss"))
     with right:
         live_html(parts.pop(f"{name}_numbers"))
+    live_html(outcome)
     say_apart(dict(zip(names, setup.specs, strict=True)))
     if after is not None:
         after(views_of(names, series), parts)

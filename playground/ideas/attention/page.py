@@ -218,7 +218,7 @@ def embedded(one: Meeting) -> Shown:
     return (
         f"“{one.asks}” becomes {width} numbers: its own vector, the same at every position, "
         f"{where}.",
-        vectors_picture(panels, found.words, marks=marks, signs="+=", size=common.tall(345, 430)),
+        vectors_picture(panels, found.words, marks=marks, signs="+=", size=common.tall(345, 300)),
     )
 
 
@@ -229,7 +229,7 @@ def vectors(one: Meeting) -> Shown:
     return (
         f"Three matrices turn each x into three vectors of {found.d_head} numbers: the query asks, "
         "the key is compared with it, the value is passed on.",
-        vectors_picture(panels, found.words, marks=marks, size=common.tall(345, 430)),
+        vectors_picture(panels, found.words, marks=marks, size=common.tall(345, 300)),
     )
 
 
@@ -244,7 +244,7 @@ def on_map(one: Meeting, stage: str, bars: Bars) -> Figure:
         hidden=found.hidden,
         query=query,
         key=key,
-        size=common.tall(345, 430),
+        size=common.tall(345, 300),
     )
 
 
@@ -336,7 +336,7 @@ def weighted_sum(one: Meeting) -> Shown:
         at_z=blend.z,
         axes=blend.axes,
         outline=blend.outline,
-        size=common.tall(345, 430),
+        size=common.tall(345, 300),
     )
     return (
         f"z is a weighted mean of {counted(int(one.seen.sum()), 'value')}, so it lies "
@@ -392,11 +392,11 @@ def in_a_model(words: Sequence[str], more: DeltaGenerator) -> None:
         )
         clicks = {"on_click": choose_cell} if stage in MAPS else {}
         live_plot(figure, key="lookup_picture", **clicks)
-    arithmetic(one)
-    if stage == "z":
-        first = (one.weights.astype(float) * one.found.v[head, :, 0])[one.seen]
-        z = one.found.z[head, query, 0]
-        common.formula(rf"z_1 = \sum_j w_j v_{{j1}} = {sum_of(first)} = {z:.2f}")
+        arithmetic(one)
+        if stage == "z":
+            first = (one.weights.astype(float) * one.found.v[head, :, 0])[one.seen]
+            z = one.found.z[head, query, 0]
+            common.formula(rf"z_1 = \sum_j w_j v_{{j1}} = {sum_of(first)} = {z:.2f}")
     remarks(one)
     common.source(attention_spelled_out, SelfAttention.forward)
 
@@ -518,7 +518,7 @@ def by_hand(more: DeltaGenerator) -> None:
         length=length,
         result=answer.result,
         mean=answer.mean,
-        size=common.tall(345, 430),
+        size=common.tall(345, 300),
     )
     live_plot(figure, key="lookup_picture")
     products = " + ".join(

@@ -283,7 +283,7 @@ n_layers, residual, norm, init = choose(LAYERS, RESIDUAL, NORM, INIT)
 flows = {kind: measure.flow(n_layers, kind, norm, init) for kind in (True, False)}
 found = flows[residual]
 common.say(about_flow(found, residual, norm))
-size = common.tall(430)
+size = common.tall(430, 390)
 left, right = st.columns([1, 3.4], gap="small")
 with left:
     live_plot(wiring_picture(residual, norm, size=size), key="depth_wiring")
