@@ -53,7 +53,7 @@ narrow = live_stream(channel())
 on_playground = page.url_path == ""
 if on_playground:
     run_panels.foresee(controller())
-few = st.container(key="few_knobs") if narrow and on_playground else None
+few = controls.few_knobs() if narrow and on_playground else None
 middle = st.container() if uses_knobs else None
 with st.sidebar:
     look = controls.Look(on_playground, page_head.projector(), few, middle)

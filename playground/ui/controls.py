@@ -21,7 +21,7 @@ from playground.runs.limits import check_limits
 from playground.runs.spec import Spec
 from playground.ui import notes, own_text
 from playground.ui.link import EVERY, MAX_HEADS, MODEL, OF_TASK, TASK, TRAINING, present
-from playground.ui.page_list import PAGES
+from playground.ui.page_list import INSTRUMENTS, PAGES
 from playground.ui.turned import hold, turn
 
 FIRST = (
@@ -47,6 +47,13 @@ SIGNS = {True: f"{LIVE} live", False: RESTART}
 IN_WORDS = {hot: f"{MEANING[sign[0]].capitalize()}." for hot, sign in SIGNS.items()}
 LEGEND = "; ".join(f"**{SIGNS[hot]}** {MEANING[SIGNS[hot][0]]}" for hot in SIGNS) + "."
 ROOM = 34  # characters that the sidebar has room for
+
+
+def few_knobs() -> DeltaGenerator:
+    """Where the most important knobs go on a phone, whose sidebar and navigation are closed."""
+    page = INSTRUMENTS["playground"]
+    st.caption(f"**{page.title}.** {page.says} {LEGEND}")
+    return st.container(key="few_knobs")
 
 
 @dataclass(frozen=True)
@@ -192,7 +199,7 @@ def draw(device: Device, look: Look) -> None:
 
 
 def _draw(device: Device, look: Look) -> Choice:
-    if look.signs:
+    if look.signs and look.few is None:
         st.caption(LEGEND)
     with st.container(key="first_knobs", gap="small"):
         as_list = look.style("task") | {"room": 0, "on_change": _new_task}
