@@ -11,12 +11,9 @@ import gc
 import os
 import platform
 import random
-import socket
-import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -58,6 +55,7 @@ from playground.runs.spec import Spec
 from playground.ui import run_panels
 from playground.ui.choices import Choices
 from playground.ui.page_list import IDEAS
+from tests.browser import serving
 
 ROOT = Path(__file__).resolve().parents[1]
 FOREVER = 1_000_000  # steps: no run ends while it is measured
@@ -634,12 +632,8 @@ def benchmark_class(repeats: int, count: int = 30) -> Iterator[Row]:
         wait_until(lambda run=newcomer: steps_done([run])[0] > 0)
         waits.append(time.perf_counter() - start)
         pool.discard(newcomer)
-    before = [sum(steps_done(compared.all_runs())) for compared in classmates]
-    time.sleep(10)
-    shares = [
-        sum(steps_done(compared.all_runs())) - n
-        for compared, n in zip(classmates, before, strict=True)
-    ]
+    rates = dict(zip(runs, trained_in(10.0, runs), strict=True))
+    shares = [10 * sum(rates[run] for run in compared.all_runs()) for compared in classmates]
     active, memory = pool.active(), sum(run.memory.kept for run in runs)
     pool.close()
     yield Row(
@@ -656,52 +650,12 @@ def benchmark_class(repeats: int, count: int = 30) -> Iterator[Row]:
     fair = min(shares) / max(shares)
     yield Row(
         "smallest share of a visitor / largest",
-        f"{fair:.2f}   ({min(shares)} / {max(shares)} steps)",
+        f"{fair:.2f}   ({min(shares):.0f} / {max(shares):.0f} steps)",
         against(fair, 0.8),
     )
 
 
 # --- in a real browser --------------------------------------------------------------------
-
-
-@contextmanager
-def served(**environment: str) -> Iterator[str]:
-    """The app on a free port: its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    address = f"http://127.0.0.1:{port}"
-    command = [
-        sys.executable,
-        "-m",
-        "streamlit",
-        "run",
-        "playground/app.py",
-        "--server.headless",
-        "true",
-        "--server.port",
-        str(port),
-    ]
-    server = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=os.environ | environment,
-    )
-    try:
-        wait_until(lambda: answers(f"{address}/_stcore/health"))
-        yield address
-    finally:
-        server.terminate()
-        server.wait()
-
-
-def answers(address: str) -> bool:
-    try:
-        return urllib.request.urlopen(address, timeout=5).status == 200
-    except OSError:
-        return False
 
 
 # Resolves with the milliseconds between the moments at which the curve was drawn.
@@ -747,7 +701,7 @@ def benchmark_browser(repeats: int) -> Iterator[Row]:
         except Error as error:
             yield Row(what, f"skipped: no Chromium ({str(error).splitlines()[0]})")
             return
-        with served() as address:
+        with TemporaryDirectory() as folder, serving(Path(folder) / "log") as address:
             page = chromium.new_page(viewport={"width": 1440, "height": 1000})
             page.goto(f"{address}?steps=2000")
             page.wait_for_selector(".st-key-attention .main-svg", timeout=60_000)
@@ -792,10 +746,9 @@ def benchmark_cold(repeats: int) -> Iterator[Row]:
     times: dict[str, list[float]] = {stage: [] for stage in stages}
     with sync_playwright() as playwright, TemporaryDirectory() as folder:
         # With nothing set, as the README starts it: a setting would be checked first.
-        untouched = {"PLAYGROUND_HISTORY": "", "PLAYGROUND_DATA": folder}
         for _ in range(repeats):
             start = time.perf_counter()
-            with served(**untouched) as address:
+            with serving(Path(folder) / "log", PLAYGROUND_HISTORY="") as address:
                 chromium = playwright.chromium.launch(executable_path=which("chromium"))
                 page = chromium.new_page(viewport={"width": 1440, "height": 1000})
                 for stage, selector in stages.items():
