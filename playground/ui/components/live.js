@@ -87,7 +87,12 @@ function drawQueue() {
   queue = new Set();
   for (const plot of todo)
     if (performance.now() - start > 30 || plot.root._dragging) later(plot);
-    else draw(plot);
+    else
+      try {
+        draw(plot);
+      } catch (error) {
+        reportError(error); // and the others are drawn
+      }
   if ([...queue].every((plot) => plot.root._dragging)) sayDrawn();
 }
 
