@@ -122,6 +122,27 @@ def test_a_figure_is_saved_as_a_page_of_its_own(visit, chromium, tmp_path):
     page.close()
 
 
+def test_a_saved_picture_has_the_shape_of_a_slide_and_nothing_is_cut(visit, chromium, tmp_path):
+    tab = visit(**SMALL)
+    tab.page.set_viewport_size({"width": 390, "height": 844})
+    tab.rest()
+    png = tab.save("attention", "PNG", tmp_path / "map.png").read_bytes()
+    width, height = (int.from_bytes(png[i : i + 4]) for i in (16, 20))
+    assert width / height == pytest.approx(16 / 9, rel=0.01)
+
+    svg = tab.save("loss_chart", "SVG", tmp_path / "loss.svg")
+    page = chromium.new_page()
+    page.goto(svg.as_uri())
+    cut = """[...document.querySelectorAll('text')].filter(text => {
+      const [{ left, right, top, bottom }, edge] =
+        [text, document.documentElement].map(e => e.getBoundingClientRect());
+      return left < edge.left || right > edge.right || top < edge.top || bottom > edge.bottom;
+    }).map(text => text.textContent)"""
+    assert page.evaluate(cut) == []
+    assert "Reverse:" in page.evaluate("document.documentElement.textContent")
+    page.close()
+
+
 def test_the_history_outlives_the_app(chromium, tmp_path):
     # As from the command line: who sits at the machine has one history.
     mine = {"PLAYGROUND_DATA": str(tmp_path / "data"), "PLAYGROUND_HISTORY": ""}

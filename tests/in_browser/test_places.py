@@ -20,6 +20,16 @@ CUT = """
 """
 
 
+# What is written in a figure and reaches over its edge.
+OUTSIDE = """key => {
+  const edge = document.querySelector(key).getBoundingClientRect();
+  return [...document.querySelectorAll(key + ' text')].filter(text => {
+    const { left, right, width } = text.getBoundingClientRect();
+    return width && (left < edge.left - 1 || right > edge.right + 1);
+  }).map(text => text.textContent);
+}"""
+
+
 def boxes(tab, keys=PICTURES) -> dict[str, tuple[int, ...]]:
     """Where the main elements are, in whole pixels: left, top, width, height."""
     found = tab.page.evaluate(
@@ -82,6 +92,16 @@ def test_for_the_back_row_loss_map_and_verdict_are_on_one_screen(visit, size):
     )
     assert small == []
     assert tab.page.evaluate(CUT) == []
+    # In figures, as large as they are seen.
+    letters = tab.page.evaluate(
+        """[...document.querySelectorAll('.live-plot')].flatMap(plot => {
+          const scale = plot.getBoundingClientRect().width / plot.offsetWidth;
+          return [...plot.querySelectorAll('text')].filter(e => e.textContent)
+            .map(e => parseFloat(getComputedStyle(e).fontSize) * scale);
+        })"""
+    )
+    assert min(letters) >= 16 * size[1] / STAGES[0][1]
+    assert tab.page.evaluate(OUTSIDE, ".st-key-attention .main-svg") == []
 
 
 @pytest.mark.parametrize("size", [(1366, 768), (911, 512)])
@@ -125,6 +145,11 @@ def test_a_phone_has_the_knobs_that_matter_above_the_picture_and_panels_below_ea
     assert chart["width"] > 0.85 * PHONE["width"] and maps["width"] > 0.85 * PHONE["width"]
     assert chart["y"] < 0.75 * PHONE["height"], "the effect of a knob is not on one screen with it"
     cells = [box for i in (1, 2, 3, 4) if (box := boxes(tab, (f".numbers > :nth-child({i})",)))]
+    signs = tab.page.locator("[data-testid=stMain] .stTooltipIcon button:visible").all()
+    sides = [sign.bounding_box() for sign in signs]
+    assert sides and min(min(box["width"], box["height"]) for box in sides) >= 24
+    tabs = [tab.page.get_by_role("tab", name=n).bounding_box() for n in ("Health", "Download")]
+    assert all(box["x"] >= 0 and box["x"] + box["width"] <= PHONE["width"] for box in tabs)
     lefts = {next(iter(cell.values()))[0] for cell in cells}
     assert len(lefts) == 2, "the numbers are not 2 × 2"
     assert tab.page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth") == 390

@@ -199,8 +199,9 @@ def map_picture(
         "domain": [0, MAP_END],
         "tickfont": {"size": max(9, min(letters, wide))},
         "tickangle": 0 if wide > 8 else 30,
+        "dtick": 1,
     }
-    layout["yaxis"]["tickfont"] = {"size": letters}
+    layout["yaxis"] |= {"tickfont": {"size": letters}, "dtick": 1}
     if wide <= 8:  # the slanted words need the room of the title
         layout["xaxis"]["title"] = None
     layout["coloraxis"]["colorbar"] |= {"x": MAP_END / 2, "title": None}

@@ -125,6 +125,7 @@ function draw(plot) {
   Object.assign(layout, { template: theme.template, width, dragmode });
   const height = onPhone(layout, about.height);
   root.style.height = `${height}px`;
+  fitBars(layout);
   layout.height = root.clientHeight;
   plot.free = layout.height === height; // else a style of the page wants another one
   if (plot.free) {
@@ -148,6 +149,16 @@ function parse({ picture, theme }) {
   for (const { z } of data)
     z?.forEach((row) => row.forEach((v, i) => v === null && (row[i] = undefined)));
   return { data, layout };
+}
+
+// The number at the end of a colour bar reaches beyond it, and half a number beyond both.
+function fitBars({ width, margin: { l, r }, meta: { small }, ...layout }) {
+  for (const name of Object.keys(layout).filter((k) => k.startsWith("coloraxis"))) {
+    const bar = layout[name].colorbar ?? {};
+    const middle = l + (bar.x ?? 0.5) * (width - l - r);
+    const room = 2 * (Math.min(middle, width - middle) - 1.2 * small);
+    if (bar.len > room) bar.len = room;
+  }
 }
 
 // On a phone a chart whose lines come and go is low, to be seen together with the knobs, and all
