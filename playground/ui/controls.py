@@ -14,11 +14,12 @@ from streamlit.delta_generator import DeltaGenerator
 from core.config import ModelConfig, TrainConfig
 from core.device import Device
 from core.tasks import TASKS, Task
+from playground.experiments.ready_made import GOOD_SETTINGS, READY_MADE
 from playground.figures.model_drawing import LEGEND as MEANING
 from playground.figures.model_drawing import LIVE, RESTART
 from playground.runs.controller import is_hot
 from playground.runs.limits import check_limits
-from playground.runs.spec import Spec
+from playground.runs.spec import Changes, Spec, changes_text
 from playground.ui import notes, own_text
 from playground.ui.link import EVERY, MAX_HEADS, MODEL, OF_TASK, TASK, TRAINING, present
 from playground.ui.page_list import INSTRUMENTS, PAGES
@@ -206,6 +207,7 @@ def _draw(device: Device, look: Look) -> Choice:
         task_class = TASKS[TASK.draw(**as_list)]
         if not look.projector:
             st.caption(task_class.about)
+            _draw_good_settings(task_class.name)
         model = {}
         for name in FIRST:
             limits = LIMITS[name]() if name in LIMITS else ()
@@ -233,6 +235,17 @@ def _draw(device: Device, look: Look) -> Choice:
         on_click=back_to_defaults,
         width="stretch",
         help="Every knob back to where it was at the start.",
+    )
+    st.menu_button(
+        "Ready-made",
+        [name for name, ready in READY_MADE.items() if ready.fits(task_class)],
+        key="ready_made",
+        icon=":material/category:",
+        on_click=_take_ready_made,
+        width="stretch",
+        format_func=lambda name: READY_MADE[name].title,
+        help="Turn the switches to those of a well-known transformer; sizes, steps and seed stay. "
+        "The Playground's tab “This model” has all of them in a table.",
     )
     if _lacks_text():
         return Choice(None)  # its place says what is missing
@@ -274,6 +287,34 @@ def _draw_task(task_class: type[Task], look: Look) -> dict[str, Any]:
         with missing:
             values["text"] = own_text.draw(partial(task_class, **values))
     return values
+
+
+def _draw_good_settings(task: str) -> None:
+    """A button that turns to what learns well, where the defaults are not it and it is not there.
+
+    Defaults are part of every link, so a task does not change them.
+    """
+    changes, why = GOOD_SETTINGS.get(task, ((), ""))
+    if any(present(name) != value for name, value in changes):
+        st.button(
+            "Good settings for this task",
+            key="good_settings",
+            icon=":material/tune:",
+            on_click=_turn,
+            args=(changes,),
+            width="stretch",
+            help=f"{why} Turns to {changes_text(changes)}.",
+        )
+
+
+def _take_ready_made() -> None:
+    _turn(READY_MADE[st.session_state.ready_made].changes)
+
+
+def _turn(changes: Changes) -> None:
+    """Turn some knobs; what does not fit the others is corrected, and said, as in a link."""
+    hold()
+    turn(dict(changes))
 
 
 def _lacks_text() -> bool:

@@ -11,8 +11,10 @@ import torch
 from core.config import ModelConfig
 from core.init import embedding_factor
 from core.masks import MASKS, Rule, allowed_keys, everything
+from playground.experiments.ready_made import READY_MADE, table_rows
 from playground.figures.model_drawing import Box, Model, Stack, Sublayer, Switch, model_svg
 from playground.runs.spec import MODEL_KNOBS, Spec, value_text
+from playground.ui.components import table
 from playground.ui.components.drawing import drawing
 from playground.ui.link import MODEL
 
@@ -25,6 +27,11 @@ ADDED = {
     "learned": "{table}, {max_len} × {d_model}",
     "none": "nothing is added",
 }
+OF_ALL = (
+    "The button “Ready-made” below the knobs turns to one of them. They are small and have no "
+    "dropout; the table has the switches in which they differ. What rotary positions, RMSNorm and "
+    "SwiGLU are worth here is measured by the scenario “From GPT to Llama”."
+)
 OWN_OR_SHARED = {False: "a learnt table", True: "the decoder's table"}
 IN_ATTENTION = {
     "rotary": "q and k are rotated by their position",
@@ -38,6 +45,10 @@ def draw(spec: Spec) -> None:
     model = describe(spec.model, {name: usual for name, (usual, _) in changed.items()})
     pictures = [model_svg(model, wide) for wide in (False, True)[: len(model.stacks)]]
     drawing(pictures, key="model_drawing", name=f"model-{spec.task.name}")
+    with st.expander("Ready-made: the paper, GPT, BERT and Llama, switch by switch"):
+        about = "\n".join(f"- **{ready.title}**: {ready.about}" for ready in READY_MADE.values())
+        st.markdown(f"{about}\n\n{OF_ALL}")
+        st.html(table(table_rows(spec)))
     parts = spec.to_dict()
     with st.expander("The configuration as JSON"):
         st.json(parts["task"] | parts["model"] | parts["training"])

@@ -8,6 +8,7 @@ from streamlit.testing.v1 import AppTest
 
 from core.tasks import TASKS
 from helpers import SMALL, fine, numbers, opened, texts, until, widgets
+from playground.experiments.ready_made import GOOD_SETTINGS, READY_MADE
 from playground.live.picture import Slider
 from playground.ui import controls as ui
 from playground.ui.choices import NEWEST
@@ -374,6 +375,41 @@ def test_back_to_the_defaults_turns_every_knob_back():
     fine(test.button(key="defaults").click().run())
     assert test.session_state.choice == usual()
     assert test.text_input(key="probe").value == ""
+
+
+def test_a_ready_made_configuration_turns_its_switches_and_nothing_else():
+    test = opened(d_model="32", scale="none", reverse_length="5", seed="7")
+    fine(test.menu_button(key="ready_made").click("llama").run())
+    spec = test.session_state.choice.spec
+    ready = dict(READY_MADE["llama"].changes)
+    assert {name: spec.value(name) for name in ready} == ready
+    assert (spec.model.d_model, spec.model.scale, spec.training.seed) == (32, "none", 7)
+    assert spec.task.length == 5
+
+
+def test_a_ready_made_configuration_that_does_not_fit_the_other_knobs_is_corrected_in_words():
+    test = opened(**SMALL | {"steps": "20", "d_model": "9", "n_heads": "3"})
+    fine(test.menu_button(key="ready_made").click("llama").run())
+    spec = test.session_state.choice.spec
+    assert spec.training.warmup < 20 and spec.model.position != "rotary"
+    assert "rotary positions turn pairs of columns" in texts(test.toast)
+    assert "it must be below the steps" in texts(test.toast)
+
+
+def test_ready_made_offers_what_the_task_has_a_form_for():
+    names = opened(task="text").menu_button(key="ready_made").options
+    assert names == [r.title for r in READY_MADE.values() if r.fits(TASKS["text"])]
+    assert len(names) < len(READY_MADE)
+
+
+def test_good_settings_are_offered_where_the_defaults_are_not_them():
+    assert "good_settings" not in {button.key for button in opened(**SMALL).button}
+    test = opened(task="text", text_length="8", d_model="16")
+    fine(test.button(key="good_settings").click().run())
+    spec = test.session_state.choice.spec
+    assert all(spec.value(name) == value for name, value in GOOD_SETTINGS["text"][0])
+    assert spec.model.d_model == 16
+    assert "good_settings" not in {button.key for button in test.button}
 
 
 # --- state ----------------------------------------------------------------------------------

@@ -1,0 +1,138 @@
+"""Ready-made configurations: what some well-known transformers chose, switch by switch.
+
+Each says every switch of `SWITCHES` and nothing else: sizes, task, steps and seed stay as they are.
+None of them is the model itself, which is thousands of times as large and has more to it; there is
+no dropout here, and every matrix has a bias.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from core.config import ModelConfig, TrainConfig
+from core.tasks import Task
+from playground.runs.spec import Changes, Spec, value_text
+
+SWITCHES = (
+    "architecture",
+    "position",
+    "norm",
+    "norm_type",
+    "activation",
+    "gated",
+    "init",
+    "tie_embeddings",
+    "schedule",
+    "warmup",
+    "weight_decay",
+    "label_smoothing",
+)
+
+
+@dataclass(frozen=True)
+class ReadyMade:
+    """What one kind of transformer is known for."""
+
+    title: str
+    about: str
+    switches: dict[str, Any]  # those that differ from the defaults
+
+    @property
+    def changes(self) -> Changes:
+        """Every switch with its value."""
+        model, training = ModelConfig(), TrainConfig()
+        usual = model.to_dict() | training.to_dict()
+        return tuple((name, self.switches.get(name, usual[name])) for name in SWITCHES)
+
+    def fits(self, task: type[Task]) -> bool:
+        """Whether a task has a form for it."""
+        return dict(self.changes)["architecture"] in task.architectures
+
+
+READY_MADE = {
+    "paper": ReadyMade(
+        "The paper, 2017",
+        "Two stacks, to translate; a schedule of its own, and labels that are smoothed (Vaswani "
+        "et al. 2017).",
+        {
+            "architecture": "encoder-decoder",
+            "tie_embeddings": True,
+            "schedule": "paper",
+            "warmup": 30,
+            "weight_decay": 0.0,
+            "label_smoothing": 0.1,
+        },
+    ),
+    "gpt2": ReadyMade(
+        "GPT-2-like",
+        "One causal stack that writes on; the norm moves before the sub-layer (Radford et al. "
+        "2019).",
+        {
+            "position": "learned",
+            "norm": "pre",
+            "activation": "gelu",
+            "init": "gpt2",
+            "tie_embeddings": True,
+            "schedule": "cosine",
+            "warmup": 30,
+        },
+    ),
+    "bert": ReadyMade(
+        "BERT-like",
+        "One stack that reads both ways and labels each position (Devlin et al. 2019). Its own "
+        "learning rate falls in a straight line, which is not among the schedules here.",
+        {
+            "architecture": "encoder",
+            "position": "learned",
+            "activation": "gelu",
+            "init": "gpt2",
+            "tie_embeddings": True,
+            "schedule": "cosine",
+            "warmup": 30,
+        },
+    ),
+    "llama": ReadyMade(
+        "Llama-like",
+        "GPT with rotary positions, RMSNorm and SwiGLU (Touvron et al. 2023). Llama's matrices "
+        "have no biases; these do.",
+        {
+            "position": "rotary",
+            "norm": "pre",
+            "norm_type": "rms",
+            "activation": "silu",
+            "gated": True,
+            "init": "gpt2",
+            "schedule": "cosine",
+            "warmup": 30,
+            "weight_decay": 0.1,
+        },
+    ),
+}
+
+# What learns well on one core, where the defaults are not it: of a task, and why.
+GOOD_SETTINGS: dict[str, tuple[Changes, str]] = {
+    "text": (
+        (
+            ("position", "rotary"),
+            ("norm", "pre"),
+            ("lr", 3e-3),
+            ("schedule", "cosine"),
+            ("warmup", 30),
+        ),
+        # Validation loss 1.65 to 1.67 after 300 steps in 3 seeds; with the defaults 1.98 to 2.00.
+        "A text has something to learn at every position, so the gradient of a batch is less noisy "
+        "than that of a few answers, and larger steps pay. What helps to guess a character is "
+        "mostly how far back another one stands: rotary positions say just that.",
+    ),
+}
+
+
+def table_rows(spec: Spec) -> list[dict[str, str]]:
+    """In which switches they differ, from one another and from a run: a row for each switch."""
+    columns = {"this model": {name: spec.value(name) for name in SWITCHES}}
+    columns |= {ready.title: dict(ready.changes) for ready in READY_MADE.values()}
+    rows = []
+    for name in SWITCHES:
+        values = {title: switches[name] for title, switches in columns.items()}
+        if len(set(values.values())) > 1:
+            rows.append({"": name} | {t: value_text(name, v) for t, v in values.items()})
+    return rows
