@@ -403,7 +403,7 @@ def how_it_wrote(spec: Spec, step: int) -> str:
     return (
         f"What the model of step {step} writes after “{first}” and nothing else: each character is "
         f"drawn at temperature {TEMPERATURE:g}, seed {SAMPLE_SEED}, and read as the next input. "
-        "The darker its ground, the less the model expected it; point at it to see what it did."
+        "The more orange it is, the less the model expected it; point at it to see what it did."
     )
 
 

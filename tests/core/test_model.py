@@ -218,6 +218,35 @@ def test_decoder_and_encoder_are_the_same_stack_under_different_masks(randomise)
     assert torch.equal(decoder(TOKENS), encoder(TOKENS))
 
 
+def gpt(model: nn.Module, tokens: torch.Tensor) -> torch.Tensor:
+    """GPT-2 in a dozen lines (Radford et al. 2019), with the weights of ours."""
+    blocks, n = model.blocks, tokens.shape[1]
+    x = model.embed.tokens.weight[tokens] + model.embed.position.table[:n]
+    for block in blocks:
+        q, k, v = block.attention.qkv(norm_of(block.around_attention.before, x)).chunk(3, -1)
+        heads = []
+        for i, j, m in zip(*(part.chunk(2, -1) for part in (q, k, v)), strict=True):
+            scores = i @ j.mT / math.sqrt(i.shape[-1])
+            scores = scores.masked_fill(torch.ones(n, n).triu(1).bool(), -torch.inf)
+            heads.append(scores.softmax(-1) @ m)
+        x = x + block.attention.out(torch.cat(heads, -1))
+        hidden = block.ffn.inner(norm_of(block.around_ffn.before, x))
+        x = x + block.ffn.out(hidden * 0.5 * (1 + torch.erf(hidden / math.sqrt(2))))
+    return norm_of(model.norm, x) @ model.embed.tokens.weight.T
+
+
+def norm_of(layer: nn.LayerNorm, x: torch.Tensor) -> torch.Tensor:
+    mean, variance = x.mean(-1, keepdim=True), x.var(-1, keepdim=True, correction=0)
+    return (x - mean) / (variance + layer.eps).sqrt() * layer.weight + layer.bias
+
+
+def test_the_decoder_equals_gpt_2_written_out(randomise):
+    gpt_2 = {"position": "learned", "norm": "pre", "activation": "gelu", "init": "gpt2"}
+    model = randomise(build_model(tiny(**gpt_2, tie_embeddings=True))).double()
+    tokens = TOKENS[:1]
+    assert (model(tokens) - gpt(model, tokens)).abs().max() < 1e-12
+
+
 # --- device and number type ---------------------------------------------------------------
 
 

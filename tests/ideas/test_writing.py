@@ -1,5 +1,7 @@
 """Writing: what is measured against the model itself, and the page with a model that is trained."""
 
+from dataclasses import replace
+
 import numpy as np
 import plotly.graph_objects as go
 import pytest
@@ -9,6 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from core.cache import Cache
 from core.model import build_model
 from core.trace import Recorder
+from core.train import Trainer
 from helpers import find, fine, opened, texts, until
 from playground.figures.style import alt_text
 from playground.ideas.writing import measure
@@ -93,6 +96,21 @@ def test_each_length_is_timed_with_and_without_a_cache():
     found = measure.speed(SPEC.model, (4, 9), seconds=0, clock=lambda: next(ticks) / 10)
     assert found.lengths == (4, 9)
     assert [*found.cached, *found.whole] == pytest.approx([10] * 4)
+
+
+# --- the recipe -------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_text_is_learnt_faster_at_the_rate_of_this_page():
+    spec = measure.spec("docs")
+    ends = []
+    for lr in (measure.RATE, measure.SLOW_RATE):
+        training = replace(spec.training, lr=lr, steps=60)
+        losses = [step.loss for step in Trainer(spec.model, spec.task, training)]
+        ends.append(np.mean(losses[-20:]))
+    chance = spec.task.chance("decoder").blind
+    assert ends[0] < ends[1] - 0.15 and ends[0] < 0.9 * chance
 
 
 # --- figures ----------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """The pages of the ideas in a real browser: a knob is turned, and the main picture follows."""
 
+import json
+
 import pytest
 
 from browser import Tab
@@ -106,3 +108,20 @@ def test_a_click_on_a_mask_hides_the_cell_and_undo_shows_it_again(tab):
     tab.until(lambda: tab.plot("masks_picture", shown) != before, "the click changes nothing")
     tab.press("masks_undo")
     tab.until(lambda: tab.plot("masks_picture", shown) == before, "undo does not bring it back")
+
+
+def test_a_click_on_a_written_character_looks_at_it_and_one_on_a_bar_goes_on_from_there(tab):
+    enter(tab, "writing")
+    number = "[...document.querySelectorAll('.st-key-writing_at input')].map(x => x.value)[0]"
+    letters = "JSON.stringify(plot.data[0].text.flat())"
+    before = json.loads(tab.plot("writing_picture", letters))
+    box = tab.key("writing_picture").locator(".nsewdrag").first.bounding_box()
+    cell = box["width"] / 32
+    tab.page.mouse.click(box["x"] + 9.5 * cell, box["y"] + 10)  # after the prompt of four
+    tab.until(lambda: tab.page.evaluate(number) == "6", "the click chooses no character")
+    box = tab.key("writing_alternatives").locator(".nsewdrag").first.bounding_box()
+    tab.page.mouse.click(box["x"] + 4, box["y"] + box["height"] * 3.3 / 8)  # the fourth of eight
+    tab.key("writing_restart").wait_for()
+    tab.rest()
+    after = json.loads(tab.plot("writing_picture", letters))
+    assert after[:9] == before[:9] and after[10:] != before[10:]
