@@ -1,6 +1,7 @@
 """Numbers that say what a model is doing, from the tensors that a trace has seen."""
 
 import math
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -143,19 +144,46 @@ def _another_token(tokens: Int[Tensor, " batch"], vocab_size: int) -> Int[Tensor
     return torch.where(tokens + 1 < vocab_size, tokens + 1, PAD + 1)
 
 
-def free_running_accuracy(model: Transformer, batch: Batch) -> float | None:
-    """Share of the scored tokens that greedy decoding gets right without seeing the answer.
+class Accuracy(NamedTuple):
+    """Shares of what is right. Nearly all tokens may be right where few answers are."""
 
-    Teacher-forced accuracy shows the model the right answer so far; here it must live with its
-    own. A model that learnt to read the answer through a leaking mask fails here. None when
-    nothing is generated: an answer of which no token is scored.
+    tokens: float  # of the scored tokens
+    exact: float  # of the rows: every scored token of it
+
+
+def _accuracy(answers: Int[Tensor, "batch length"], targets: Tensor) -> Accuracy:
+    scored = targets != IGNORED
+    right = (answers == targets) | ~scored
+    share = (right & scored).sum().item() / max(1, scored.sum().item())
+    return Accuracy(share, right.all(1).float().mean().item())
+
+
+@torch.no_grad()
+def teacher_forced(model: Transformer, batch: Batch) -> Accuracy:
+    """What greedy answers are worth while each is given the right answer so far.
+
+    Under a causal mask a row is exactly right here where it is without the teacher, too: up to
+    the first error both have read the same.
+    """
+    return _accuracy(model(*batch.inputs).argmax(-1), batch.targets)
+
+
+def free_running(model: Transformer, batch: Batch) -> Accuracy | None:
+    """What greedy decoding is worth without seeing the answer: it lives with its own.
+
+    A model that learnt to read the answer through a leaking mask fails here. None when nothing
+    is generated: an answer of which no token is scored.
     """
     *source, tokens = batch.inputs
     scored = batch.targets != IGNORED
     if not scored.any():
         return None
     start = int(scored.any(0).nonzero()[0])
-    n_new = tokens.shape[1] - start
-    answer = generate(model, (*source, tokens[:, : start + 1]), n_new)
-    right = (answer == batch.targets[:, start:]) & scored[:, start:]
-    return right.sum().item() / scored.sum().item()
+    answer = generate(model, (*source, tokens[:, : start + 1]), tokens.shape[1] - start)
+    return _accuracy(answer, batch.targets[:, start:])
+
+
+def free_running_accuracy(model: Transformer, batch: Batch) -> float | None:
+    """Share of the scored tokens that it gets right so."""
+    found = free_running(model, batch)
+    return None if found is None else found.tokens

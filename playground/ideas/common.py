@@ -3,14 +3,17 @@
 import html
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import zip_longest
 from typing import Any, TypeVar
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from core.config import ModelConfig
+from core.model import Transformer, build_model
 from core.train import Trainer
 from playground.experiments.comparison import Comparison
 from playground.experiments.series import Series, any_live, averaged, common_step, waiting
@@ -21,7 +24,7 @@ from playground.figures import comparison_chart
 from playground.figures.loss import NOT_BEGUN
 from playground.live.channel import scene_of_runs
 from playground.live.picture import Html, Part, Plot, Shown, captioned
-from playground.runs.spec import in_nats
+from playground.runs.spec import Spec, in_nats
 from playground.runs.view import View
 from playground.ui import compare_panels, play_buttons
 from playground.ui.components import live_html, number_cells, show_plot
@@ -261,6 +264,48 @@ def measured_when_idle(
     except ValueError:
         del kept[now]
         return None
+
+
+@dataclass(frozen=True)
+class Copied:
+    """The model that a page looks into: a copy, as it was at one step of a run."""
+
+    run: Any  # None: untrained
+    step: int
+    model: Transformer
+
+
+def copied(name: str, spec: Spec) -> tuple[Copied, View | None]:
+    """The page's trained model, at the step at which it was asked for; else the untrained one.
+
+    While the run trains, the copy stays as it is, until its reader asks for a newer one
+    (`forget_copy`): what changed under one's eyes could not be looked into.
+    """
+    run = idea_runs(name).run_of(spec)
+    view = None if run is None else run.view()
+    if view is None or not len(view.loss):
+        return Copied(None, 0, untrained(spec.model, spec.training.seed)), view
+    kept: Copied | None = st.session_state.get(f"{name} model")
+    mine = kept if kept is not None and kept.run is run else None
+    if mine is not None and (view.live or mine.step == len(view.loss)):
+        return mine, view
+    asked = run.ask(lambda trainer: (trainer.step_count, deepcopy(trainer.model).cpu()))
+    try:
+        st.session_state[f"{name} model"] = mine = Copied(run, *asked.result(PATIENCE))
+    except (TimeoutError, ValueError):  # its worker is busy, or it is no longer in memory
+        mine = mine or Copied(None, 0, untrained(spec.model, spec.training.seed))
+    return mine, view
+
+
+def forget_copy(name: str) -> None:
+    """Ask for the model as it is now, at the next look."""
+    st.session_state.pop(f"{name} model", None)
+
+
+@lru_cache(maxsize=8)
+def untrained(config: ModelConfig, seed: int) -> Transformer:
+    """A model before its first step."""
+    return build_model(config, seed)
 
 
 def _start(name: str, setup: Setup) -> None:

@@ -156,6 +156,7 @@ OTHERS = {
     "lookup_query": Other(("lookup",)),
     "lookup_key": Other(("lookup",)),
     "depth_numbers": Other(("depth",)),
+    "translation_text": Other(("translation",)),
     "writing_prompt": Other(("writing",)),
     "writing_text": Other(("writing",)),
 } | {f"lookup_key_{i}": Other(("lookup",)) for i in range(1, 5)}

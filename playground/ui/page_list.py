@@ -95,6 +95,12 @@ IDEAS: dict[str, About] = {
         "tune",
         "ideas/training_tricks/page.py",
     ),
+    "translation": About(
+        "Encoder and decoder",
+        "Read a question once, write its answer token by token: where each one looks.",
+        "translate",
+        "ideas/translation/page.py",
+    ),
     "writing": About(
         "Writing, token by token",
         "What each token is chosen from, and how the choice makes the text.",

@@ -19,6 +19,7 @@ TURNS = {
     "depth": ("depth_norm", "pre"),
     "block": ("block_ff", "8"),
     "tricks": ("tricks_which", "Tying"),
+    "translation": ("translation_task", "numbers"),
     "writing": ("writing_source", "grammar"),
 }
 PICTURE = "JSON.stringify([plot.data, plot.layout.annotations, plot.layout.shapes])"
