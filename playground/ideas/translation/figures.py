@@ -52,7 +52,8 @@ def three_maps(maps: Sequence[Panel], *, size: Sizes = style.LAPTOP) -> Figure:
         slanted = longest > 1  # words stand on end
         every = 1 if slanted or pitch > 0.8 * size.small else 2
         x = panels.cell_axis(m.keys, size.small, first=1, every=every, domain=across)
-        x |= {"title": {"text": m.offers, "standoff": 3}, "tickangle": -60 if slanted else 0}
+        # The slanted words need the room of the title.
+        x |= {"tickangle": -60} if slanted else {"title": {"text": m.offers, "standoff": 3}}
         y = panels.cell_axis(m.queries, size.small, first=1, downwards=True)
         y |= {"title": {"text": m.asks, "standoff": 3}}
         values = np.where(np.asarray(m.hidden, dtype=bool), np.nan, np.asarray(m.weights, float))

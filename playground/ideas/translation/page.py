@@ -92,6 +92,7 @@ def question(spec: Spec) -> str:
         key="translation_text",
         bind="query-params",
         max_chars=100,
+        width=420,
         placeholder=example,
         help="A date in one of the ten forms, or a number in words. Leave it empty for a question "
         "that training never meets.",
@@ -167,7 +168,7 @@ def about_looks(found: Decoded, text: str, name: str) -> str:
 
 def about_accuracies(taught: Accuracy, alone: Accuracy, name: str) -> str:
     """Two ways to ask, two ways to count."""
-    same = "the same" if taught.exact == alone.exact else "not quite the same"
+    same = "the same" if taught.exact == alone.exact else "nearly the same"
     return (
         f"On {measure.ROWS} held-out {name}, wholly right answers: **{alone.exact:.1%}** on its "
         f"own, **{taught.exact:.1%}** with the right answer so far given to it (teacher forcing): "
