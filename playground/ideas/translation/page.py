@@ -266,8 +266,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
             key=f"translation_{label.lower()}",
             icon=f":material/{icon}:",
             on_click=go,
-            args=(to,),
-            disabled=not 1 <= to <= steps,
+            args=(min(max(to, 1), steps),),
         )
     step = STEP.draw(range(1, steps + 1), width=330) - 1
     if model.run is not None and view.live:
@@ -314,9 +313,8 @@ common.source(CrossAttention, EncoderDecoder, generate)
 names = CONTRAST[recipe]
 common.training(
     "translation",
-    "One block in each stack, held-out dates or numbers that training never meets in any form. "
-    "How much does it take to know where a token stands? The same model without any positions "
-    "reads a bag of tokens: is that enough?",
+    "One block in each stack. How much does it help to know where a token stands? The same model "
+    "without any positions reads the question as a bag of tokens: is that enough?",
     make_setup(spec, [(("position", "none"),)]),
     names,
     Learning(Tall(projector())),
