@@ -174,7 +174,7 @@ class Successor(torch.nn.Module):
         super().__init__()
         self.cheat = cheat
 
-    def forward(self, tokens):
+    def forward(self, tokens, cache=None):
         answer = tokens % 8 + 1
         if self.cheat:  # looks at the next token where there is one, and guesses at the end
             answer = torch.cat([tokens[:, 1:], torch.ones_like(tokens[:, :1])], dim=1)
@@ -182,7 +182,9 @@ class Successor(torch.nn.Module):
 
 
 class Model(Successor, build_model(small()).__class__):
-    """Passes for a transformer where one is asked for."""
+    """Passes for a transformer where one is asked for; what it reads is read again each time."""
+
+    may_see = staticmethod(MASKS["none"](1))
 
     def __init__(self, cheat: bool = False) -> None:
         torch.nn.Module.__init__(self)

@@ -166,7 +166,7 @@ def test_another_character_is_put_there_and_the_text_before_it_stays():
         if ("writing given" in test.session_state)
         else True
     )
-    find(test, "selectbox", "writing_instead").set_value(3)
+    find(test, "selectbox", "put_instead").set_value(3)
     fine(test.run())
     fine(test.button(key="writing_go").click().run())
     kept_context, kept = test.session_state["writing given"]

@@ -70,7 +70,7 @@ def test_what_the_page_says_after_a_change_is_true_at_every_moment(visit):
         begin = max((mark for mark in marks if mark < step), default=0)
         assert float(frame["loss"]) == pytest.approx(mean(begin, step), abs=6e-4), text
         if found := re.search(
-            r"(\d+) steps? since \w+=\w+: loss (\d+\.\d+), before it (\d+\.\d+)", text
+            r"of the (\d+) steps? since is (\d+\.\d+); before, it was (\d+\.\d+)", text
         ):
             told += 1
             mark = max(mark for mark in marks if mark < step)

@@ -158,7 +158,7 @@ def test_a_cold_change_starts_again_and_keeps_the_old_curve_as_a_ghost(visit):
     tab = visit(steps=FOREVER, **SMALL)
     play(tab, 250)
     tab.select("norm", "pre")
-    tab.see("Changed: norm post → pre. Started over")
+    tab.see("norm post → pre. This is a new run")
     ghosts = "plot.data.filter(t => t.opacity < 0.5 && /norm=post/.test(t.name)).map(t => t.y)"
     ghost = tab.until(lambda: tab.plot("loss_chart", ghosts))
     assert max(len(y) for y in ghost) >= 200

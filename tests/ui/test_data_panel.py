@@ -19,6 +19,8 @@ SMALL = {
     "recall": {"length": 2},
     "add": {"length": 1},
     "text": {"source": "grammar", "length": 7},
+    "dates": {},
+    "numbers": {"length": 3},
 }
 FORMS = [(name, form) for name, task in TASKS.items() for form in task.architectures]
 N = 3

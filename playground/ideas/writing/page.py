@@ -352,7 +352,7 @@ with common.row():
         "Put here instead",
         range(len(options)),
         format_func=lambda i: f"{options[i]}  {percent(float(written.before[place, i]))}",
-        key="writing_instead",
+        key="put_instead",
         width=190,
         help="Any of the likeliest characters, whatever the rules say; a click on its bar is "
         "quicker.",

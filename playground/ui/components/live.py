@@ -15,17 +15,15 @@ from playground.live.picture import Html, Shown
 from playground.ui.scripts import LIVE_PATH
 
 # `MOUNT` is a function of live.js. Streamlit's own scripts tell where the app is mounted.
+# A connection may fail for a moment; what failed once is not asked for again under its name.
 _STUB = """
 export default function (component) {
   const own = document.querySelector('script[src*="static/js/"]')
   const base = own ? own.src.split("static/js/")[0] : new URL("./", location.href).href
-  // A connection may fail for a moment; what failed once is not asked for again under its name.
-  const load = (tries) =>
-    import(base + "PATH" + (tries ? "?" + tries : "")).catch(async (error) => {
-      if (tries === 5) throw error
-      await new Promise((wait) => setTimeout(wait, 1000))
-      return load(tries + 1)
-    })
+  const load = (n) => import(base + "PATH?" + n).catch((error) => {
+    if (n > 4) throw error
+    return new Promise((go) => setTimeout(go, 1000)).then(() => load(n + 1))
+  })
   window.playgroundLive ??= load(0)
   const mounted = window.playgroundLive.then((live) => live.MOUNT(component))
   return () => mounted.then((unmount) => unmount())
