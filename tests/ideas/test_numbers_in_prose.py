@@ -29,6 +29,11 @@ GIVEN = {
         "10": "the same band",
     },
     "residuals": {"2": "a value of the knob Blocks", "10": "a factor to think of"},
+    "translation": {
+        "2017": "the year of the paper",
+        "3": "a date whose parts look alike",
+        "33": "the same date",
+    },
     "training_tricks": {
         "0.003": "a value of the knob Peak learning rate",
         "2": "the claim that is tested: a free 2×",
