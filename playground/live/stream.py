@@ -29,7 +29,7 @@ class Pace:
         share: of one core, for the pictures of all channels together.
     """
 
-    def __init__(self, quickest: float = 0.2, share: float = 0.06) -> None:
+    def __init__(self, quickest: float = 0.2, share: float = 0.04) -> None:
         self.quickest, self.share = quickest, share
         self.watchers: set[Channel] = set()  # channels that move, and are watched
         self._cost = 0.0  # seconds that a look takes, lately
