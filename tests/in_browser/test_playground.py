@@ -345,8 +345,8 @@ def test_both_colour_schemes_and_the_projector_are_drawn(visit, scheme):
     text = tab.page.evaluate("getComputedStyle(document.querySelector('.stApp')).color")
     as_rgb = f"rgb({', '.join(str(int(ink[i : i + 2], 16)) for i in (1, 3, 5))})"
     assert as_rgb == text
-    font = tab.page.evaluate("getComputedStyle(document.documentElement).fontSize")
-    assert float(font.removesuffix("px")) > 18
+    font = "parseFloat(getComputedStyle(document.documentElement).fontSize)"
+    tab.until(lambda: tab.page.evaluate(font) > 18, "the letters are not large")
 
     large = tab.plot("loss_chart", "[plot._fullLayout.font.size, plot.clientHeight]")
     tab.toggle("projector")
