@@ -139,7 +139,7 @@ class Tab:
         return self
 
     def settle(self) -> None:
-        """Wait until both main figures are drawn, what is written has come, and the script rests."""
+        """Wait until both main figures are drawn, the words have come, and the script rests."""
         for key in ("loss_chart", "attention"):
             drawn = self.key(key).locator(".live-plot[data-newplots]")
             self.until(drawn.is_visible, f"no {key}")

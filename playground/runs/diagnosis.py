@@ -172,19 +172,20 @@ def _vanishing(view: View) -> Diagnosis | None:
 
 def _progress(now: Standing) -> Diagnosis:
     frame, chance, floor = now.frame, now.chance, now.floor
-    hopeless = floor is not None and floor > (1 - AT_CHANCE) * chance.blind
-    if hopeless and frame.loss < AT_FLOOR * floor:
+    # Far below it is what was measured before a change that has moved the floor.
+    at_floor = bool(floor) and floor / AT_FLOOR < frame.loss < AT_FLOOR * floor
+    if at_floor and floor > (1 - AT_CHANCE) * chance.blind:
         return Diagnosis(
             "warn",
             f"Nothing to learn: the validation loss is {frame.loss:.2f} at step "
             f"{frame.measured_at}, guessing costs {chance.blind:.2f}, and no model can go below "
             f"{floor:.2f}: what the answers depend on does not reach them through the mask.",
         )
-    if floor is not None and floor > 0 and frame.loss < AT_FLOOR * floor:
+    if at_floor:
         return Diagnosis(
             "good",
-            f"At the floor: {frame.loss:.3f} nats on the validation set, and no model can go "
-            f"below {floor:.3f} there.",
+            f"At the floor: {frame.loss:.3f} nats on the validation set, and no model with these "
+            f"knobs can go below {floor:.3f} there.",
         )
     if frame.accuracy >= SOLVED:
         return Diagnosis(

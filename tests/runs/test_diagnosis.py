@@ -262,6 +262,11 @@ def test_at_the_floor_is_said_where_a_floor_is_known():
     assert "floor" not in verdict(view_of([0.9] * 50), frame_of(loss=1.2), floor=0.9).text
 
 
+def test_what_was_measured_before_the_floor_rose_is_not_at_it():
+    before = frame_of(loss=0.001, accuracy=1.0, at=50)
+    assert verdict(view_of([0.001] * 50), before, floor=1.612).text.startswith("Solved: 100.0%")
+
+
 def test_a_floor_as_high_as_a_guess_is_nothing_to_learn_and_no_success():
     task = TASKS["copy"]()
     model = ModelConfig.for_task(task, mask="window", window=3)
