@@ -85,6 +85,7 @@ def loss_chart(
     *,
     chance: tuple[float, float] | None = None,
     floor: float | None = None,
+    earlier_floors: Sequence[tuple[int, int, float | None]] = (),
     shown: int | None = None,
     log: bool = False,
     show_lr: bool = False,
@@ -99,6 +100,7 @@ def loss_chart(
         curves: the live run and its ghosts, in drawing order.
         chance: loss of a uniform guess, and of the best guess that ignores the input.
         floor: loss that no model can beat, where the task knows it.
+        earlier_floors: (first step, last step, floor) before a change that has moved it.
         shown: a step to point at.
         log: logarithmic loss axis.
         show_lr: the learning rate of the runs that are no ghosts, on a second axis.
@@ -117,7 +119,7 @@ def loss_chart(
             groups.setdefault(trace["legendgroup"], []).append(trace["name"])
 
     marks = [mark for curve in curves if not curve.ghost for mark in curve.marks]
-    earlier = [(step, curve) for curve in curves if curve.ghost for step, _ in curve.marks]
+    ghost_marks = [(step, curve) for curve in curves if curve.ghost for step, _ in curve.marks]
     alt = _alt(curves, chance, floor, marks)
     figure = panels.new_figure(alt, size, f"loss {log}", hovermode="x unified")
     layout = figure["layout"]
@@ -128,7 +130,7 @@ def loss_chart(
     layout["shapes"] += [
         *(
             panels.upright(s, size.thin, colour=style.run_colour(c.colour_index))
-            for s, c in earlier
+            for s, c in ghost_marks
         ),
         *(panels.upright(step, size.thin, colour=style.TEXT) for step, _ in marks),
         *(panels.upright(step, size.line) for step in [shown] if step is not None),
@@ -148,7 +150,12 @@ def loss_chart(
             tickmode="auto",
             tickformat=".2~e",
         )
-    fit_losses(figure, losses, chance, floor, end, log, size, beside)
+    for start, stop, level in earlier_floors:
+        if level is not None and (level > 0 or not log):
+            figure["data"].append(panels.reference_line(level, stop, size, start=start))
+            losses.append([level])
+    begin = max((stop for _, stop, _ in earlier_floors), default=0)
+    fit_losses(figure, losses, chance, floor, end, log, size, beside, floor_from=begin)
     if not any(len(curve.loss) for curve in curves):
         layout["annotations"].append(panels.note(empty))
     return figure
@@ -169,6 +176,7 @@ def fit_losses(
     size: Sizes,
     beside: int = 0,
     limit: float = math.inf,
+    floor_from: float = 0,
 ) -> None:
     """Give a chart of losses its vertical axis, and the level lines with their labels beside it.
 
@@ -177,6 +185,7 @@ def fit_losses(
         end: of the step axis.
         beside: pixels to the right of the plot that another axis takes.
         limit: the axis ends here, even where a loss goes on.
+        floor_from: the step from which the floor holds.
     """
     layout = figure["layout"]
     levels = [level for level in reference_levels(chance, floor) if level[1] > 0 or not log]
@@ -189,7 +198,10 @@ def fit_losses(
     else:
         ends = min(0.0, low), min(1.05 * high or 1.0, limit)
     layout["yaxis"]["range"] = list(ends)
-    figure["data"] += [panels.reference_line(value, end, size) for _, value in levels]
+    begins = {"floor": floor_from}
+    figure["data"] += [
+        panels.reference_line(value, end, size, start=begins.get(name, 0)) for name, value in levels
+    ]
     height = size.height - layout["margin"]["t"] - layout["margin"]["b"]
     labels = [(BESIDE[name].format(value), value) for name, value in levels]
     layout["annotations"] += panels.labels_beside(

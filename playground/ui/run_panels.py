@@ -345,9 +345,24 @@ def curves(
         empty=waits(view) or NOT_BEGUN,
         width=LOSS_WIDTH,
         size=choices.tall(HEIGHT, PROJECTED),
+        earlier_floors=earlier_floors(view),
         **references(spec),
     )
     return Plot(figure, "loss")
+
+
+def earlier_floors(view: View | None) -> list[tuple[int, int, float | None]]:
+    """(first step, last step, floor) of a run, before each change that has moved its floor."""
+    if view is None or view.began is None:
+        return []
+    pieces, spec, begin = [], view.began, 0
+    for step, values in changes_by_step(view.changes).items():
+        changed = spec.turned(values)
+        if changed.floor != spec.floor:
+            pieces.append((begin, step, spec.floor))
+            begin = step
+        spec = changed
+    return pieces
 
 
 def frame_shown(frames: tuple[Frame, ...], step: int) -> Frame:

@@ -240,6 +240,15 @@ def test_chance_lines_and_floor_are_level_and_labelled():
     assert labels == ["uniform guess 2.485", "guess without reading 2.303", "floor 0.500"]
 
 
+def test_a_floor_that_a_change_has_moved_begins_where_it_was_moved():
+    moved = loss_chart(
+        [run()], floor=0.5, total_steps=100, earlier_floors=[(0, 40, 2.9), (40, 90, None)]
+    )
+    lines = [(t["x"], t["y"]) for t in moved["data"] if t["line"].get("dash") == "longdash"]
+    assert lines == [([0, 40], [2.9, 2.9]), ([90, 100], [0.5, 0.5])]
+    assert moved["layout"]["yaxis"]["range"][1] > 2.9
+
+
 def beside(figure, share=1.0):
     """(its foot and its head in pixels above the axis, its line) of each label beside a plot.
 
