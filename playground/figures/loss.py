@@ -25,6 +25,12 @@ BESIDE = {
     "guess without reading": "guess without<br>reading {:.3f}",
     "floor": "floor<br>{:.3f}",
 }
+# For the back row there are fewer: of two guesses the better one.
+BESIDE_PROJECTED = {
+    "chance": "chance<br>{:.2f}",
+    "guess without reading": "guess<br>{:.2f}",
+    "floor": "floor<br>{:.2f}",
+}
 NOT_BEGUN = "press Play:<br>the loss appears here"
 
 
@@ -163,7 +169,7 @@ def loss_chart(
 
 def sides(size: Sizes) -> dict[str, int]:
     """Margins of a chart of losses: to the right are the labels of its level lines."""
-    return {"l": round(4.6 * size.small), "r": round(8 * size.small)}
+    return {"l": round(4.6 * size.small), "r": round((4 if size.projector else 8) * size.small)}
 
 
 def fit_losses(
@@ -188,7 +194,12 @@ def fit_losses(
         floor_from: the step from which the floor holds.
     """
     layout = figure["layout"]
-    levels = [level for level in reference_levels(chance, floor) if level[1] > 0 or not log]
+    beside_it = BESIDE_PROJECTED if size.projector else BESIDE
+    levels = [
+        (name, value)
+        for name, value in reference_levels(chance, floor)
+        if name in beside_it and (value > 0 or not log)
+    ]
     numbers = np.concatenate([*map(np.asarray, losses), [value for _, value in levels]])
     numbers = numbers[np.isfinite(numbers) & ((numbers > 0) | (not log))]
     low, high = (float(numbers.min()), float(numbers.max())) if numbers.size else (0.1, 1.0)
@@ -203,7 +214,7 @@ def fit_losses(
         panels.reference_line(value, end, size, start=begins.get(name, 0)) for name, value in levels
     ]
     height = size.height - layout["margin"]["t"] - layout["margin"]["b"]
-    labels = [(BESIDE[name].format(value), value) for name, value in levels]
+    labels = [(beside_it[name].format(value), value) for name, value in levels]
     layout["annotations"] += panels.labels_beside(
         labels, ends, height, size, log=log, xshift=6 + beside
     )

@@ -25,6 +25,7 @@ from playground.figures.style import (
 )
 
 LEAST_PANEL = 220  # pixels: narrower ones go below each other, see `stack`
+LOWER = 0.6  # of its height: so low a page may make a plot
 
 # --- a figure and its panels ----------------------------------------------------------------------
 
@@ -446,7 +447,8 @@ def labels_beside(
 ) -> list[dict[str, Any]]:
     """Labels of level lines, to the right of the plot: no curve runs through them.
 
-    Each stands at its line, or as near to it as leaves the labels apart and inside the plot.
+    Each stands at its line, or as near to it as leaves the labels apart and inside the plot. A page
+    may make the plot lower: labels that are close together stay apart, and above the axis.
 
     Args:
         levels: (label, value), highest first; a label may be in lines, with <br>.
@@ -468,10 +470,15 @@ def labels_beside(
         below = sum(places[i + 1]) if i + 1 < len(places) else 0.0
         places[i] = max(foot, below), tall
     middles = [foot + tall / 2 for foot, tall in places]
-    anchors: list[float] = []  # labels close together hang on one: apart also in a lower plot
-    for i, (foot, tall) in enumerate(places):
-        close = i > 0 and foot + 2 * tall > places[i - 1][0]
-        anchors.append(anchors[-1] if close else middles[i])
+    # In a lower plot a label stays at its line if it can, else where it is to the one below it, or
+    # to the axis.
+    anchors: list[float] = []
+    anchor = head = 0.0
+    for middle, (_, tall) in zip(reversed(middles), reversed(places), strict=True):
+        if LOWER * middle - tall / 2 >= head:
+            anchor = middle
+        anchors.insert(0, anchor)
+        head = LOWER * anchor + middle - anchor + tall / 2
     return [
         annotation(
             label,
