@@ -580,20 +580,26 @@ export function mountStream({ data: { token }, setTriggerValue, setStateValue })
   return () => {};
 }
 
-// --- a phone ---------------------------------------------------------------------------------
+// --- what was chosen -------------------------------------------------------------------------
 
-// There the sidebar lies over the page. It closes once something was chosen in it: once the address
-// says something else, be it a knob or a page.
+// Once the address says something else, be it a knob or a page, something was chosen. A list gives
+// up the keys then: the next one is meant for a button, and not to search the list again. And on a
+// phone, where the sidebar lies over the page, it closes.
 const phone = matchMedia("(max-width: 700px)");
 const chosen = () => {
   const { pathname, searchParams } = new URL(location);
   const knobs = [...searchParams].filter(([key]) => !key.startsWith("more_"));
   return pathname + JSON.stringify(knobs.sort());
 };
+const giveUpKeys = () => {
+  const list = document.activeElement?.closest(".stSelectbox");
+  if (list && !list.querySelector("[aria-expanded=true]")) document.activeElement.blur();
+};
 let before = chosen();
 window.navigation?.addEventListener("currententrychange", () => {
   const now = chosen();
   if (now === before) return;
   before = now;
+  setTimeout(giveUpKeys, 50); // when the list has closed
   if (phone.matches) document.querySelector("[data-testid=stSidebarCollapseButton] button")?.click();
 });
