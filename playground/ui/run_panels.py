@@ -247,6 +247,7 @@ def numbers(
     done = len(view.loss) if view else 0
     recent = view.recent_loss() if view else math.nan
     running = view is not None and view.steps_per_second and not earlier
+    measured = f", step {frame.measured_at}" if earlier and frame.measured_at != frame.step else ""
     left = (
         view.seconds_left
         if running and view.seconds_left is not None
@@ -259,11 +260,11 @@ def numbers(
             f"Nats per scored token: the mean of the last {LAST} steps, or of those since a knob "
             "was turned.",
         ),
-        "Val. loss": (
+        f"Val. loss{measured}": (
             in_nats(frame.loss),
             f"On examples that training never draws; measured at step {frame.measured_at}.",
         ),
-        "Accuracy": (
+        f"Accuracy{measured}": (
             f"{frame.accuracy:.1%}",
             f"Share of the scored validation tokens that are right, at step {frame.measured_at}.",
         ),
