@@ -292,7 +292,8 @@ function start(plot, data, layout) {
 
 // --- a saved picture ------------------------------------------------------------------------
 
-const SLIDE = { width: 76, shape: 16 / 9 }; // in letters of the figure; its width by its height
+// In letters of the figure; its width by its height. One plot is drawn with larger letters.
+const SLIDE = { width: 76, single: 56, shape: 16 / 9 };
 const EDGE = 1; // letter between the caption and the edge of the picture
 const SPARE = 1.2; // times the room beside the plot: another program may take a wider font
 const PNG_SCALE = 2;
@@ -334,7 +335,8 @@ function slide(plot, withCaption) {
   const { family } = theme.template.layout.font;
   const edge = EDGE * size;
   const tall = (line) => 1.4 * line.size;
-  let [width, lines, above] = [SLIDE.width * size, [], 0];
+  const letters = named(layout, "x").length > 1 ? SLIDE.width : SLIDE.single;
+  let [width, lines, above] = [letters * size, [], 0];
   if (withCaption)
     for (let i = 0; i < 2; i++) { // a wider one may have fewer lines
       lines = captionLines(about, family, width - 2 * edge, size);
