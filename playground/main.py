@@ -8,7 +8,7 @@ from playground import ready
 
 ready.wait()  # what is imported below takes seconds at first
 
-from playground.ui import controls, link, notes, page_head, run_panels, turned
+from playground.ui import allowed, controls, for_class, link, notes, page_head, run_panels, turned
 from playground.ui.components import live_stream
 from playground.ui.components.cookie import remember_visitor
 from playground.ui.knob import KEYS
@@ -47,7 +47,8 @@ link.check_link(page)
 turned.begin(page.url_path, {*KEYS, *link.OTHERS})
 uses_knobs = page.url_path in USE_KNOBS
 st.set_page_config(initial_sidebar_state="auto" if uses_knobs else "collapsed")
-page_head.draw(uses_knobs)
+page_head.draw(uses_knobs, for_class.button if uses_knobs or page.url_path in IDEAS else None)
+allowed.begin(page.url_path)
 channel().hide()  # until the page says what it shows
 narrow = live_stream(channel())
 on_playground = page.url_path == ""
@@ -64,6 +65,9 @@ if history_mode() == "visitor":
     remember_visitor()
 say_history_problem()
 page_head.draw_styles()
+if page.url_path in IDEAS and allowed.limited_here():
+    allowed.draw_way_out()
 page.run()
+for_class.draw(page.url_path)
 link.check_rest(page)
 turned.end(page.url_path)

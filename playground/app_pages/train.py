@@ -7,7 +7,7 @@ import streamlit as st
 from playground.runs.controller import Controller
 from playground.runs.spec import Spec
 from playground.runs.view import View
-from playground.ui import controls, play_buttons, run_panels
+from playground.ui import allowed, controls, play_buttons, run_panels
 from playground.ui.components.copy_link import copy_link
 from playground.ui.glossary import GLOSSARY
 from playground.ui.literal import literal
@@ -37,12 +37,13 @@ def buttons(controller: Controller, view: View | None) -> None:
             args=(controller.step,),
         )
         play_buttons.reset_button(controller.reset)
-        st.button(
-            "New seed",
-            key="new_seed",
-            icon=":material/casino:",
-            on_click=controls.new_seed,
-        )
+        if not allowed.limited() or "seed" in allowed.allowed().turn:
+            st.button(
+                "New seed",
+                key="new_seed",
+                icon=":material/casino:",
+                on_click=controls.new_seed,
+            )
         with st.popover("Glossary", icon=":material/menu_book:"):
             st.markdown("\n".join(f"- **{word}**: {meaning}" for word, meaning in GLOSSARY.items()))
         lost = copy_link(run=controller.owner if controller.run else None, fresh=controller.fresh)

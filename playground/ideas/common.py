@@ -26,7 +26,7 @@ from playground.live.channel import scene_of_runs
 from playground.live.picture import Html, Part, Plot, Shown, captioned
 from playground.runs.spec import Spec, in_nats
 from playground.runs.view import View
-from playground.ui import compare_panels, play_buttons
+from playground.ui import allowed, compare_panels, play_buttons
 from playground.ui.components import live_html, number_cells, show_plot
 from playground.ui.glossary import explain
 from playground.ui.knob import Knob
@@ -69,7 +69,9 @@ def row() -> DeltaGenerator:
 
 
 def more() -> DeltaGenerator:
-    """Room for what is chosen less often: behind a button."""
+    """Room for what is chosen less often: behind a button, unless a link leaves only a few."""
+    if allowed.limited_here():
+        return row()
     return st.popover("More", icon=":material/tune:")
 
 

@@ -27,7 +27,7 @@ from playground.runs import estimate
 from playground.runs.controller import Controller
 from playground.runs.snapshot import Attention, Frame, layer_title
 from playground.runs.spec import Spec, counted, in_nats
-from playground.ui import controls
+from playground.ui import allowed, controls
 from playground.ui.choices import NEWEST
 from playground.ui.components import live_html, live_slider, show_plot, table
 from playground.ui.glossary import explain
@@ -86,7 +86,16 @@ def questions(base: Spec, device: Device, row: DeltaGenerator) -> Setup:
         row: where the variants stand side by side, and the way to others.
     """
     chips = row.container(horizontal=True, vertical_alignment="center", width="content")
-    with row.popover("What to compare", icon=":material/compare_arrows:", key="to_compare_with"):
+    with (
+        row,
+        allowed.place("variants"),
+        st.popover(
+            allowed.OF_COMPARE["variants"],
+            icon=":material/compare_arrows:",
+            key="to_compare_with",
+            disabled=not allowed.allowed().turns("variants"),
+        ),
+    ):
         st.pills(
             "The chosen knobs, and a usual contrast to them",
             list(CONTRASTS),
@@ -140,19 +149,22 @@ def show_chips(setup: Setup) -> None:
             icon_position="right",
             on_click=drop,
             args=(variant.label, setup.base),
+            disabled=not allowed.allowed().turns("variants"),
         )
 
 
 def seeds_slider() -> int:
-    return st.select_slider(
-        "Seeds",
-        SEEDS,
-        3,
-        key="seeds",
-        bind="query-params",
-        width=180,
-        help="Each configuration runs once for every seed; one seed proves nothing.",
-    )
+    style = {"help": "Each configuration runs once for every seed; one seed proves nothing."}
+    with allowed.place("seeds"):
+        return st.select_slider(
+            allowed.OF_COMPARE["seeds"],
+            SEEDS,
+            3,
+            key="seeds",
+            bind="query-params",
+            width=180,
+            **allowed.style("seeds", style),
+        )
 
 
 def how_long(setup: Setup, seeds: int, controller: Controller) -> str:

@@ -20,7 +20,7 @@ from playground.figures.model_drawing import LIVE, RESTART
 from playground.runs.controller import is_hot
 from playground.runs.limits import check_limits
 from playground.runs.spec import Changes, Spec, changes_text
-from playground.ui import notes, own_text
+from playground.ui import allowed, notes, own_text
 from playground.ui.link import EVERY, MAX_HEADS, MODEL, OF_TASK, TASK, TRAINING, present
 from playground.ui.page_list import INSTRUMENTS, PAGES
 from playground.ui.turned import hold, turn
@@ -64,7 +64,8 @@ class Look:
     Attributes:
         signs: whether each says what turning it does to a run.
         projector: one line for each, so that the column is short however large its letters are.
-        few: where the most important ones go instead of the sidebar, where that is out of sight.
+        few: where the most important ones go instead of the sidebar, where that is out of sight;
+            of a teacher's link all that are seen.
         middle: where the visitor's text is asked for while there is none.
     """
 
@@ -75,11 +76,20 @@ class Look:
 
     def place(self, name: str) -> AbstractContextManager:
         """Where a knob goes."""
-        return self.few if self.few is not None and name in FEW else nullcontext()
+        return self.few if self._among_few(name) else nullcontext()
+
+    def _among_few(self, name: str) -> bool:
+        chosen = allowed.allowed().sees(name) if self.limited else name in FEW
+        return self.few is not None and chosen
+
+    @property
+    def limited(self) -> bool:
+        """Whether a teacher's link says which of them are seen."""
+        return allowed.limited()
 
     def style(self, name: str, first: bool = False) -> dict[str, Any]:
         """How a knob is drawn: see `Knob.draw`."""
-        short = first and (self.projector or (self.few is not None and name in FEW))
+        short = first and (self.projector or self._among_few(name))
         style = {"room": 0 if short else ROOM, "width": "stretch"}
         if not self.signs:
             return style
@@ -204,30 +214,59 @@ def _draw(device: Device, look: Look) -> Choice:
         st.caption(LEGEND)
     with st.container(key="first_knobs", gap="small"):
         as_list = look.style("task") | {"room": 0, "on_change": _new_task}
-        task_class = TASKS[TASK.draw(**as_list)]
+        with look.place("task"):
+            task_class = TASKS[TASK.draw(**as_list)]
         if not look.projector:
             st.caption(task_class.about)
-            _draw_good_settings(task_class.name)
+            if not look.limited:
+                _draw_good_settings(task_class.name)
         model = {}
         for name in FIRST:
             limits = LIMITS[name]() if name in LIMITS else ()
             with look.place(name):
                 model[name] = MODEL[name].draw(*limits, **look.style(name, first=True))
             if name == "mask" and model["mask"] == "window":
-                model["window"] = MODEL["window"].draw(**look.style("window"))
-    with st.expander("More: the task", key="more_task", bind="query-params"):
+                with look.place("window"):
+                    model["window"] = MODEL["window"].draw(**look.style("window"))
+    with _more("task", look):
         task_values = _draw_task(task_class, look)
-    with st.expander("More: the model", key="more_model", bind="query-params"):
+    with _more("model", look):
         chosen = {"ffn": present("ffn"), "norm": model["norm"]}
         padded = _padded(task_class, task_values)
         for name in MORE_MODEL:
             style = look.style(name)
             if why := without_effect(name, chosen, padded):
                 style |= {"disabled": True, "note": why}
-            model[name] = MODEL[name].draw(**style)
-    with st.expander("More: the training", key="more_training", bind="query-params"):
+            with look.place(name):
+                model[name] = MODEL[name].draw(**style)
+    with _more("training", look):
         training = {name: _draw_training(name, device, look) for name in MORE_TRAINING}
-    training["seed"] = TRAINING["seed"].draw(**look.style("seed"))
+    with look.place("seed"):
+        training["seed"] = TRAINING["seed"].draw(**look.style("seed"))
+    if look.limited:
+        with look.few or nullcontext():
+            allowed.draw_way_out()
+    else:
+        _draw_ways_back(task_class)
+    if _lacks_text():
+        return Choice(None)  # its place says what is missing
+    try:
+        task = task_class(**task_values)
+        spec = Spec(ModelConfig.for_task(task, **model), task, TrainConfig(**training))
+    except ValueError as error:
+        return Choice(None, str(error))
+    return Choice(spec)
+
+
+def _more(what: str, look: Look) -> AbstractContextManager:
+    """Room for what is chosen less often; the few that a teacher's link shows need none of it."""
+    if look.limited:
+        return nullcontext()
+    return st.expander(f"More: the {what}", key=f"more_{what}", bind="query-params")
+
+
+def _draw_ways_back(task_class: type[Task]) -> None:
+    """Buttons that turn many knobs at once."""
     st.button(
         "Back to the defaults",
         key="defaults",
@@ -247,14 +286,6 @@ def _draw(device: Device, look: Look) -> Choice:
         help="Turn the switches to those of a well-known transformer; sizes, steps and seed stay. "
         "The Playground's tab “This model” has all of them in a table.",
     )
-    if _lacks_text():
-        return Choice(None)  # its place says what is missing
-    try:
-        task = task_class(**task_values)
-        spec = Spec(ModelConfig.for_task(task, **model), task, TrainConfig(**training))
-    except ValueError as error:
-        return Choice(None, str(error))
-    return Choice(spec)
 
 
 def _padded(task_class: type[Task], values: dict[str, Any]) -> bool:
@@ -270,17 +301,18 @@ def _draw_training(name: str, device: Device, look: Look) -> Any:
     elif name == "precision":
         limits = device.precisions, f"not on {device.words}"
         for precision, refusal in device.refusals:
-            if refusal:
+            if refusal and allowed.allowed().sees(name):
                 st.caption(f"{precision} is not offered: {refusal}")
-    return TRAINING[name].draw(*limits, **look.style(name))
+    with look.place(name):
+        return TRAINING[name].draw(*limits, **look.style(name))
 
 
 def _draw_task(task_class: type[Task], look: Look) -> dict[str, Any]:
-    values = {
-        key.removeprefix(f"{task_class.name}_"): knob.draw(**look.style(key))
-        for key, knob in OF_TASK[task_class.name].items()
-    }
-    if not OF_TASK[task_class.name]:
+    values = {}
+    for key, knob in OF_TASK[task_class.name].items():
+        with look.place(key):
+            values[key.removeprefix(f"{task_class.name}_")] = knob.draw(**look.style(key))
+    if not values and not look.limited:
         st.caption("There is nothing to choose in this task.")
     if values.get("source") == "own":
         missing = look.middle if look.middle is not None and _lacks_text() else nullcontext()
@@ -344,17 +376,20 @@ def knobs_of(spec: Spec) -> dict[str, Any]:
     return values
 
 
-def turn_to(spec: Spec) -> None:
+def turn_to(spec: Spec, **also: str) -> None:
     """Turn every knob to what a spec says. Call it before the knobs are drawn.
 
-    The visitor's own text must be in use already.
+    The visitor's own text must be in use already. A teacher's link ends: its values do.
+
+    Args:
+        also: values of other widgets, by their keys.
 
     Raises:
         ValueError: a knob has no such value; nothing has been turned then.
     """
     values = knobs_of(spec)
     notes.forget()
-    turn(values | {"probe": spec.probe or ""})
+    turn(values | {"probe": spec.probe or ""} | allowed.free() | also)
 
 
 def back_to_defaults() -> None:

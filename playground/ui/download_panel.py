@@ -19,7 +19,7 @@ from playground.runs import saved_run
 from playground.runs.controller import Controller
 from playground.runs.limits import check_limits
 from playground.runs.spec import Spec, hot_changes_text
-from playground.ui import controls, own_text
+from playground.ui import allowed, controls, own_text
 from playground.ui.literal import literal
 
 CHECKPOINT_MB = 300
@@ -38,8 +38,9 @@ def draw(controller: Controller) -> None:
     left, right = st.columns(2, gap="large")
     with left:
         downloads(controller)
-    with right:
-        uploads(controller)
+    if not allowed.limited():  # what is loaded would turn the knobs that a link has fixed
+        with right:
+            uploads(controller)
 
 
 # --- to a file ------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import Any
 import streamlit as st
 
 from core.knobs import cut
+from playground.ui import allowed
 from playground.ui.literal import literal
 from playground.ui.notes import forget, note
 
@@ -102,6 +103,10 @@ class Knob:
         """What the address is to hold of this knob: see `settled`."""
         return settled(self.key, texts, self.read, self._of_widget, self.show(self.default))
 
+    def written(self) -> str:
+        """Its value as a link holds it."""
+        return self._of_widget(self.present())
+
     def _of_widget(self, value: Any) -> str:
         """The one spelling that the widget itself reads in a link, which may hold another."""
         return str(value).lower() if isinstance(value, bool) else self.show(value)
@@ -131,6 +136,18 @@ class Knob:
             style: `width`, `label_visibility` … of the widget.
         """
         settle(self.key, self.settled)
+        with allowed.place(self.key):
+            return self._draw(choices, why, sign, note, room, style)
+
+    def _draw(
+        self,
+        choices: Sequence[Any] | None,
+        why: str,
+        sign: str,
+        note: str,
+        room: int | None,
+        style: dict[str, Any],
+    ) -> Any:
         offered = self._offered(choices)
         self._fit(offered, why)
         common = {
@@ -140,6 +157,7 @@ class Knob:
             "bind": "query-params",
             "on_change": self._turned,
         } | style
+        common = allowed.style(self.key, common)
         if isinstance(offered, range):
             low, high = offered[0], offered[-1]
             return st.number_input(

@@ -15,6 +15,7 @@ from streamlit.navigation.page import Page
 
 from core.knobs import as_text, cut, from_text
 from playground.runs.spec import KNOBS, MODEL_KNOBS, TASK_KNOBS, TRAINING_KNOBS
+from playground.ui import allowed
 from playground.ui.knob import KEYS, Knob, one_of, settled
 from playground.ui.literal import literal
 from playground.ui.notes import note
@@ -133,11 +134,21 @@ def _shown(value: bool) -> str:
     return str(value).lower()
 
 
+def _controls(text: str) -> tuple[str, ...]:
+    """Names of controls; what an idea's page has is known once it is drawn."""
+    for name in (names := allowed.read(text)):
+        if name not in {*EVERY, *allowed.OF_COMPARE} and not allowed.family(name):
+            raise ValueError(f"{name} is not a knob")
+    return names
+
+
 _switch = partial(from_text, KNOBS["residual"])  # a switch of the page reads as one of the model
 PLAYGROUND, COMPARED = ("",), ("compare", "scenarios")
 SEEDS = (1, 2, 3, 5, 6, 8, 10)
 STAGES = {"scores": "q·k", "scaled": "·scale", "masked": "+mask", "weights": "softmax"}
 OTHERS = {
+    "turn": Other((), _controls, allowed.write),
+    "show": Other((), _controls, allowed.write),
     "projector": Other((), _switch, _shown),
     "more_task": Other((), _switch, _shown),
     "more_model": Other((), _switch, _shown),
@@ -192,12 +203,23 @@ def check_link(page: Page) -> None:
 def check_rest(page: Page) -> None:
     """Once the page has drawn its knobs: drop what its address holds besides them."""
     known = {*KEYS, *OTHERS}
-    found = [key for key in st.query_params if _is_of(page.url_path, key) and key not in known]
-    for key in found:
+    found = {key for key in st.query_params if _is_of(page.url_path, key) and key not in known}
+    for key in sorted(found):
         _note_unknown(key)
         del st.query_params[key]
-    if found:
+    if found | _check_allowed(page.url_path, known):
         st.rerun()
+
+
+def _check_allowed(address: str, known: set[str]) -> set[str]:
+    """What a teacher's link names of this page, and it has not; noted, and out of the link."""
+    strange = {
+        name for name in allowed.allowed().named if _is_of(address, name) and name not in known
+    }
+    for name in sorted(strange):
+        note(name, f"{literal(name)} is not a knob of this page: it is not shown")
+    allowed.drop(strange)
+    return strange
 
 
 def _is_of(address: str, key: str) -> bool:

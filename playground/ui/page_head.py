@@ -1,5 +1,6 @@
 """What is at the top of every page: its title, the switch for the back row, and the styles."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,19 +10,29 @@ from streamlit.delta_generator import DeltaGenerator
 from playground.figures.style import Sizes, sizes
 
 
-def draw(knobs: bool) -> None:
-    """Draw the head; on a page with knobs in the sidebar, the switch is there."""
+def draw(knobs: bool, more: Callable[[], None] | None = None) -> None:
+    """Draw the head; on a page with knobs in the sidebar, the switch is there.
+
+    Args:
+        more: draws what else belongs beside the switch.
+    """
     if knobs:
-        switches = st.sidebar
+        place = st.sidebar
     else:
-        left, switches = st.columns([5, 1], vertical_alignment="center")
+        left, place = st.columns([3, 2], vertical_alignment="center")
         st.session_state.page_head = left
-    switches.toggle(
-        "Projector",
-        key="projector",
-        bind="query-params",
-        help="Larger text and thicker lines, for the back row.",
-    )
+    side = "left" if knobs else "right"
+    with place.container(
+        horizontal=True, horizontal_alignment=side, vertical_alignment="center", key="switches"
+    ):
+        st.toggle(
+            "Projector",
+            key="projector",
+            bind="query-params",
+            help="Larger text and thicker lines, for the back row.",
+        )
+        if more is not None:
+            more()
 
 
 def draw_styles() -> None:

@@ -1,4 +1,4 @@
-"""A button that copies the page's address, and the tab's memory of a run that a reload ended."""
+"""A button that copies an address, and the tab's memory of a run that a reload ended."""
 
 from typing import Any
 
@@ -21,11 +21,11 @@ _component = st.components.v2.component(
     js="""
 const SAY = "Copy link"
 
-async function copy(text) {
+async function copy(text, beside) {
   if (navigator.clipboard && window.isSecureContext) return navigator.clipboard.writeText(text)
   const area = document.createElement("textarea")
   area.value = text
-  document.body.append(area)
+  beside.append(area) // in a dialog nothing outside of it can be selected
   area.select()
   document.execCommand("copy")
   area.remove()
@@ -34,13 +34,15 @@ async function copy(text) {
 export default function ({ data, parentElement, setStateValue }) {
   const button = parentElement.querySelector(".copy")
   button.textContent ||= SAY
-  button.title = "Copy the address of this page, with every knob"
+  button.title = data.address ? "Copy this link" : "Copy the address of this page, with every knob"
   button.onclick = async () => {
-    await copy(window.location.href)
+    const address = data.address ?? window.location.href
+    await copy(address, button.parentElement)
     button.textContent = "Copied ✓"
-    button.dataset.copied = window.location.href
+    button.dataset.copied = address
     setTimeout(() => (button.textContent = SAY), 1500)
   }
+  if (data.address) return
   if (data.run) sessionStorage.setItem("run", data.run)
   else if (!data.fresh) sessionStorage.removeItem("run")
   else if (sessionStorage.getItem("run")) {
@@ -64,3 +66,8 @@ def copy_link(*, run: str | None, fresh: bool, key: str = "link") -> str | None:
     """
     data: dict[str, Any] = {"run": run, "fresh": fresh}
     return _component(key=key, data=data, on_lost_change=lambda: None).get("lost")
+
+
+def copy_text(address: str, *, key: str) -> None:
+    """Draw a button that copies another address than that of the page."""
+    _component(key=key, data={"address": address})
