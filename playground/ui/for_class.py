@@ -56,37 +56,36 @@ def draw(page: str) -> None:
 @st.dialog("For my class", width="large", icon=":material/school:", on_dismiss=_close)
 def _dialog(page: str) -> None:
     titles = controls_of(page)
-    st.markdown(A_HELP)
-    left, right = st.columns(2)
-    turn = left.multiselect(
-        "Students may turn",
+    left, right = st.columns(2, gap="medium")
+    with left:
+        st.markdown(A_HELP)
+        turn = _choose("Students may turn", f"class_turn_{page}", titles)
+        others = {key: title for key, title in titles.items() if key not in turn}
+        show = _choose("They see besides, but cannot turn", f"class_show_{page}", others)
+        if not turn and not show:
+            return
+        url = urlsplit(st.context.url or "")
+        address = url._replace(path=url.path or "/", query=query(page, turn, show)).geturl()
+        st.code(address, language=None, wrap_lines=True)
+        copy_text(address, key="class_copy")
+        if url.hostname in LOCAL_NAMES:
+            st.caption(ONLY_HERE)
+    with right:
+        try:
+            show_qr(address)
+        except ValueError as error:
+            st.warning(literal(f"{error}: send the link as text."))
+
+
+def _choose(label: str, key: str, titles: dict[str, str]) -> list[str]:
+    return st.multiselect(
+        label,
         list(titles),
-        key=f"class_turn_{page}",
-        format_func=titles.get,
-        max_selections=allowed.MOST // 2,
-        placeholder="one or two knobs",
-    )
-    show = right.multiselect(
-        "They see besides, but cannot turn",
-        [key for key in titles if key not in turn],
-        key=f"class_show_{page}",
+        key=key,
         format_func=titles.get,
         max_selections=allowed.MOST // 2,
         placeholder="none",
     )
-    if not turn and not show:
-        return
-    url = urlsplit(st.context.url or "")
-    address = url._replace(path=url.path or "/", query=query(page, turn, show)).geturl()
-    with st.container(horizontal=True, vertical_alignment="top"):
-        st.code(address, language=None, wrap_lines=True, width="stretch")
-        copy_text(address, key="class_copy")
-    if url.hostname in LOCAL_NAMES:
-        st.caption(ONLY_HERE)
-    try:
-        show_qr(address)
-    except ValueError as error:
-        st.warning(literal(f"{error}: send the link as text."))
 
 
 def controls_of(page: str) -> dict[str, str]:
