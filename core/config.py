@@ -9,6 +9,7 @@ run goes on ("hot"); the command line and the app's knobs are read off these fie
 from dataclasses import dataclass
 from typing import Any
 
+from core.forms import USUAL_MASK, form_of
 from core.knobs import Knobs, check_knobs, knob
 from core.size import Size
 
@@ -27,9 +28,6 @@ INITS = ("xavier", "gpt2", "torch")
 OPTIMIZERS = ("adamw", "sgd")
 SCHEDULES = ("constant", "cosine", "paper")
 PRECISIONS = ("fp32", "bf16", "fp16")
-
-# What mask="auto" is: who writes the next token must not see it, who labels what is there may.
-USUAL_MASK = {"decoder": "causal", "encoder": "none", "encoder-decoder": "causal"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,8 +111,7 @@ class ModelConfig(Knobs, Size):
     @classmethod
     def for_task(cls, task: Any, **knobs: Any) -> "ModelConfig":
         """The config whose vocabulary and length fit a task."""
-        architecture = knobs.get("architecture", cls.architecture)
-        max_len = task.max_len(architecture)
+        max_len = task.max_len(form_of(knobs.get("architecture", cls.architecture)))
         return cls(vocab_size=task.vocab_size, max_len=max_len, **knobs)
 
     def check_fits(self, task: Any) -> None:
@@ -123,17 +120,22 @@ class ModelConfig(Knobs, Size):
         Raises:
             ValueError: names the field, both numbers, and the way out.
         """
-        task.check_architecture(self.architecture)
+        task.check_architecture(self.form)
         if self.vocab_size != task.vocab_size:
             raise ValueError(
                 f"vocab_size={self.vocab_size}: task {task.name} has {task.vocab_size} tokens; "
                 "ModelConfig.for_task(task) fits them"
             )
-        if self.max_len < (length := task.max_len(self.architecture)):
+        if self.max_len < (length := task.max_len(self.form)):
             raise ValueError(
                 f"max_len={self.max_len}: task {task.name} needs {length} positions; "
                 "ModelConfig.for_task(task) fits them"
             )
+
+    @property
+    def form(self) -> str:
+        """The form of a task that it reads."""
+        return form_of(self.architecture)
 
     @property
     def mask_rule(self) -> str:

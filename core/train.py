@@ -88,8 +88,7 @@ class Trainer:
         flush_denormals()
 
         # The batch.
-        architecture = self.model_config.architecture
-        batch = self.task.batch(architecture, self.config.batch_size, self.batches)
+        batch = self.task.batch(self.model_config.form, self.config.batch_size, self.batches)
         inputs, targets = batch.to(self.device.name)
 
         # Forward: how wrong is the model? What is reported is never smoothed, so that it can be
@@ -155,7 +154,7 @@ class Trainer:
 
         The edits of `trace` say what the model would be without a head, a block …
         """
-        batch = batch or self.task.validation(self.model_config.architecture)
+        batch = batch or self.task.validation(self.model_config.form)
         inputs, targets = batch.to(self.device.name)
         with self.autocast:
             logits = self.model(*inputs, trace=trace)

@@ -161,14 +161,14 @@ class QuestionTask(Task):
 
     def floor(self, model: ModelConfig) -> float | None:
         """0 where the whole question can be read, for it decides the answer."""
-        self.check_architecture(model.architecture)
+        self.check_architecture(model.form)
         # In every form the question stands first, and the last positions are scored.
-        reach = reachable(model, self.max_len(model.architecture))
+        reach = reachable(model, self.max_len(model.form))
         known = reach[-self.answer_len :, : self.draw(1, fixed_generator()).shape[1]]
-        if model.architecture == "encoder-decoder" or known.all():
+        if model.form == "encoder-decoder" or known.all():
             return 0.0
         questions = self._questions(VALIDATION_SIZE, fixed_generator(), held_out=True)
-        surprise = self.surprise(model.architecture, questions, known)
+        surprise = self.surprise(model.form, questions, known)
         if surprise is None:
             return None
         asked = self.solve(questions) != PAD

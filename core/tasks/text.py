@@ -124,11 +124,11 @@ class Text(Task):
         Where a leak shows the answer itself, it costs nothing; nobody knows what it costs to see
         only part of what came before.
         """
-        windows = self._validation_windows(model.architecture, VALIDATION_SIZE)
+        windows = self._validation_windows(model.form, VALIDATION_SIZE)
         surprise = self._source.surprise(windows)
         if surprise is None:
             return None
-        surprise = surprise[:, self._first_scored(model.architecture, windows) - 1 :]
+        surprise = surprise[:, self._first_scored(model.form, windows) - 1 :]
         reach = reachable(model, surprise.shape[1])
         given = torch.cat((reach.diagonal(1), torch.tensor([False])))  # the last stands nowhere
         past = (reach.tril() == torch.ones_like(reach).tril()).all(1)

@@ -27,6 +27,7 @@ ORDER = (
     ("cache", "What has been read is kept"),
     ("measure", "What the pictures show"),
     ("config", "What can be chosen"),
+    ("forms", "What follows from an architecture"),
     ("size", "How large a model is, counted"),
     ("knobs", "How a choice is checked and written"),
     ("tasks.recall", "Associative recall"),

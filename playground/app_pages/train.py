@@ -61,7 +61,7 @@ def chosen_spec(controller: Controller) -> Spec | None:
         return controller.spec
     text = controls.own_example()
     try:
-        choice.spec.task.probe(choice.spec.model.architecture, text)
+        choice.spec.task.probe(choice.spec.model.form, text)
     except ValueError as error:
         st.error(literal(f"Your example: {error}. The task's own example is shown."))
         text = None

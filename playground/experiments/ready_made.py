@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.config import ModelConfig, TrainConfig
+from core.forms import form_of
 from core.tasks import Task
 from playground.runs.spec import Changes, Spec, value_text
 
@@ -45,7 +46,7 @@ class ReadyMade:
 
     def fits(self, task: type[Task]) -> bool:
         """Whether a task has a form for it."""
-        return dict(self.changes)["architecture"] in task.architectures
+        return form_of(dict(self.changes)["architecture"]) in task.architectures
 
 
 READY_MADE = {

@@ -67,7 +67,7 @@ def is_hot(names: Iterable[str]) -> bool:
 def untrained(spec: Spec, device: Device) -> Frame:
     """What the model sees before its first step. A spec says everything, so this is cached."""
     trainer = Trainer(spec.model, spec.task, spec.training, device)
-    return take_frame(trainer, spec.task.probe(spec.model.architecture, spec.probe))
+    return take_frame(trainer, spec.task.probe(spec.model.form, spec.probe))
 
 
 class Controller:

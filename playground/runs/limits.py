@@ -44,7 +44,7 @@ class Memory(NamedTuple):
 
 def step_tokens(spec: Spec) -> int:
     """Tokens that the model reads in one step."""
-    return spec.training.batch_size * _row_tokens(spec.task, spec.model.architecture)
+    return spec.training.batch_size * _row_tokens(spec.task, spec.model.form)
 
 
 @lru_cache(maxsize=256)

@@ -211,7 +211,7 @@ class Runs:
         for spec in specs:
             spec.model.check_fits(spec.task)
             self.device.check(spec.training.precision)
-            spec.task.probe(spec.model.architecture, spec.probe)
+            spec.task.probe(spec.model.form, spec.probe)
             check_limits(spec)
         open_runs = [run for run in self._runs if not run.over]
         mine = [run for run in open_runs if run.owner == owner]

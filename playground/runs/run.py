@@ -59,7 +59,7 @@ class Run:
         self.record = saved.record if saved else Record()
         self._saved = saved  # until it has been built
         self._trainer: Trainer | None = None
-        self._probe = spec.task.probe(spec.model.architecture, spec.probe)
+        self._probe = spec.task.probe(spec.model.form, spec.probe)
         self._watch = Watch()
         with self._lock:
             self._post(self._do_build)
@@ -104,7 +104,7 @@ class Run:
         Raises:
             ValueError: the text is not an example of the task; the old one stays then.
         """
-        batch = self._spec.task.probe(self._spec.model.architecture, probe)
+        batch = self._spec.task.probe(self._spec.model.form, probe)
         with self._lock:
             self._spec = replace(self._spec, probe=probe)
             self._post(partial(self._do_show, batch))

@@ -196,11 +196,11 @@ _validations: WeakKeyDictionary[Trainer, Batch] = WeakKeyDictionary()
 def _validation(trainer: Trainer) -> Batch:
     """The validation rows of a run: the same ones in all of its frames."""
     if trainer not in _validations:
-        architecture, task = trainer.model_config.architecture, trainer.task
-        rows = min(VALIDATION_ROWS, max(1, VALIDATION_TOKENS // task.max_len(architecture)))
+        form, task = trainer.model_config.form, trainer.task
+        rows = min(VALIDATION_ROWS, max(1, VALIDATION_TOKENS // task.max_len(form)))
         if floor_of(task, trainer.model_config):  # a floor holds for the whole set only
             rows = VALIDATION_SIZE
-        _validations[trainer] = task.validation(architecture, rows)
+        _validations[trainer] = task.validation(form, rows)
     return _validations[trainer]
 
 
@@ -274,7 +274,7 @@ def _free_running(trainer: Trainer, validation: Batch) -> float | None:
 
 def _sample(trainer: Trainer, interrupted: Callable[[], bool]) -> Written:
     """What the model writes on its own: the same random numbers at every look."""
-    prompt = trainer.task.prompt(trainer.model_config.architecture)
+    prompt = trainer.task.prompt(trainer.model_config.form)
     prompt = prompt._replace(n_new=min(prompt.n_new, SAMPLE_CHARACTERS))
     end = time.monotonic() + SAMPLE_SECONDS
 

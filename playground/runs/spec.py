@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from core.config import ModelConfig, TrainConfig
+from core.forms import form_of
 from core.knobs import as_text, cut, difference, from_text, knob, quoted, turned
 from core.tasks import TASKS, Chance, Task, task_from_dict
 from core.tasks.sequences import SequenceTask
@@ -79,7 +80,7 @@ class Spec:
     @property
     def chance(self) -> Chance:
         """The losses that need no reading of the input."""
-        return _chance(self.task, self.model.architecture)
+        return _chance(self.task, self.model.form)
 
     @property
     def floor(self) -> float | None:
@@ -119,9 +120,9 @@ class Spec:
             part[name] = value
         task = _changed_task(self.task, of_task)
         if task is not self.task or "architecture" in model:
-            architecture = model.get("architecture", self.model.architecture)
-            task.check_architecture(architecture)
-            model |= {"vocab_size": task.vocab_size, "max_len": task.max_len(architecture)}
+            form = form_of(model.get("architecture", self.model.architecture))
+            task.check_architecture(form)
+            model |= {"vocab_size": task.vocab_size, "max_len": task.max_len(form)}
         config = replace(self.model, **model)
         config.check_fits(task)
         probe = self.probe if task is self.task else _readable(task, self)
@@ -212,7 +213,7 @@ class Spec:
             if (size := len(typed)) > MAX_CHARACTERS:
                 raise ValueError(f"{name} has {size:,} characters, at most {MAX_CHARACTERS:,} fit")
         with within("probe"):
-            task.probe(model.architecture, probe)
+            task.probe(model.form, probe)
         return cls(model, task, training, probe, label)
 
 
@@ -257,7 +258,7 @@ def _changed_task(old: Task, values: dict[str, Any]) -> Task:
 
 def _readable(task: Task, base: Spec) -> str | None:
     with suppress(ValueError):
-        task.probe(base.model.architecture, base.probe)
+        task.probe(base.model.form, base.probe)
         return base.probe
     return None
 

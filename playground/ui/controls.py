@@ -11,8 +11,9 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from core.config import ModelConfig, TrainConfig
+from core.config import ARCHITECTURES, ModelConfig, TrainConfig
 from core.device import Device
+from core.forms import form_of
 from core.tasks import TASKS, Task
 from playground.experiments.ready_made import GOOD_SETTINGS, READY_MADE
 from playground.figures.model_drawing import LEGEND as MEANING
@@ -127,8 +128,9 @@ def positions_offered() -> list[str]:
     return [name for name in MODEL["position"].choices if not (odd and name == "rotary")]
 
 
-def architectures_offered() -> tuple[str, ...]:
-    return TASKS[present("task")].architectures
+def architectures_offered() -> list[str]:
+    forms = TASKS[present("task")].architectures
+    return [name for name in ARCHITECTURES if form_of(name) in forms]
 
 
 def why_architecture() -> str:
@@ -198,7 +200,7 @@ def foreseen() -> Spec | None:
         spec = Spec(ModelConfig.for_task(task, **model), task, TrainConfig(**training))
         check_limits(spec)
         spec = replace(spec, probe=own_example())
-        task.probe(spec.model.architecture, spec.probe)
+        task.probe(spec.model.form, spec.probe)
     except ValueError:
         return None
     return spec
@@ -413,7 +415,7 @@ def draw_example(spec: Spec) -> None:
         "Your example",
         key="probe",
         bind="query-params",
-        placeholder=spec.task.example(spec.model.architecture),
+        placeholder=spec.task.example(spec.model.form),
         help="What the maps and the predictions are about: type your own and press Enter.",
     )
 

@@ -51,7 +51,7 @@ class Row(NamedTuple):
 
 def draw(spec: Spec, chance: Chance, floor: float | None) -> None:
     """What is to be done, three examples of it, and what their loss is measured against."""
-    architecture, training = spec.model.architecture, spec.training
+    architecture, training = spec.model.form, spec.training
     batch = first_examples(spec.task, architecture, training.seed, training.batch_size, N_EXAMPLES)
     said = f"{spec.task.about} {FORMS[architecture]} {scoring(batch)}"
     shown = "".join(map(example_html, examples(spec.task, architecture, batch)))

@@ -415,7 +415,7 @@ def details(controller: Controller, tabs: Sequence[Any], parts: dict[str, Shown]
 
 def how_it_wrote(spec: Spec, step: int) -> str:
     """Where a sample begins, and how its characters are drawn."""
-    (first,) = spec.task.decode(spec.task.prompt(spec.model.architecture).inputs[-1][0])
+    (first,) = spec.task.decode(spec.task.prompt(spec.model.form).inputs[-1][0])
     return (
         f"What the model of step {step} writes after “{first}” and nothing else: each character is "
         f"drawn at temperature {TEMPERATURE:g}, seed {SAMPLE_SEED}, and read as the next input. "

@@ -49,7 +49,7 @@ def untrained(config: ModelConfig, task: Task) -> Trainer:
 def split(config: ModelConfig, task: Task) -> Split:
     """W_q x = q in the first block, for the last token of the task's example."""
     trainer = untrained(config, task)
-    tokens = task.probe(config.architecture).inputs[-1]
+    tokens = task.probe(config.form).inputs[-1]
     seen = trainer.look(tokens, only=("embed", "q"))
     packed = trainer.model.blocks[0].attention.qkv.weight.detach().cpu()
     return Split(
@@ -69,7 +69,7 @@ def rows_of(head: int, d_head: int) -> slice:
 @lru_cache(maxsize=64)
 def first_look(config: ModelConfig, task: Task) -> Frame:
     """What the heads look at before training."""
-    probe = task.probe(config.architecture)
+    probe = task.probe(config.form)
     return take_frame(untrained(config, task), probe, level=Level.PROBE)
 
 
@@ -236,7 +236,7 @@ def silence(head: int) -> Edit:
 def ablation(trainer: Trainer) -> Ablation:
     """Switch off each head in turn: its output is replaced by zeros."""
     config = trainer.model_config
-    batch = trainer.task.validation(config.architecture, ROWS)
+    batch = trainer.task.validation(config.form, ROWS)
     loss = trainer.evaluate(batch).loss
 
     def rise(block: int, head: int) -> float:
