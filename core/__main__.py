@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from core import checkpoint
-from core.config import ModelConfig, TrainConfig
+from core.config import FROM_TASK, ModelConfig, TrainConfig
 from core.device import choose_device, memory
 from core.knobs import as_text, from_text, kinds_of
 from core.tasks import TASKS, Task
 from core.train import Step, Trainer
 
-FROM_TASK = ("vocab_size", "max_len")
 LAST = 20  # steps in the mean of the final loss
 PROGRAM = "python -m core"
 
@@ -121,6 +120,7 @@ def _parser(task_name: str) -> argparse.ArgumentParser:
     parser.add_argument("--save", metavar="FILE", help="Write a checkpoint at the end.")
     if task_name == "text":
         parser.add_argument("--text-file", metavar="FILE", help="Learn this text (UTF-8).")
+    parser.set_defaults(architecture=TASKS[task_name].usual_architecture())
     for title, config in (
         ("task", TASKS[task_name]),
         ("model", ModelConfig),
@@ -141,7 +141,7 @@ def _add_flag(group: Any, item: Field) -> None:
     choices = item.metadata["choices"]
     is_switch = kinds_of(item) == (bool,)
     if choices:
-        read["metavar"] = "{" + ",".join(choices) + "}"
+        read["metavar"] = "{" + ",".join(map(str, choices)) + "}"
     if is_switch:
         read |= {"nargs": "?", "const": True, "metavar": "on|off"}
     default = item.default if choices else as_text(item, item.default)

@@ -17,7 +17,7 @@ from core.size import Size
 # ARCHITECTURES in model, SCALES in attention, POSITIONS in positions, MASKS in masks, NORMS,
 # NORM_TYPES and ACTIVATIONS in blocks, INITS in init, OPTIMIZERS and SCHEDULES in optimize;
 # PRECISIONS are the keys of DTYPES in device.
-ARCHITECTURES = ("decoder", "encoder", "encoder-decoder")
+ARCHITECTURES = ("decoder", "encoder", "encoder-decoder", "vit")
 SCALES = ("sqrt_d_head", "none", "d_head", "sqrt_d_model")
 POSITIONS = ("sinusoidal", "learned", "none", "rotary", "alibi")
 MASKS = ("auto", "causal", "none", "window")
@@ -29,18 +29,26 @@ OPTIMIZERS = ("adamw", "sgd")
 SCHEDULES = ("constant", "cosine", "paper")
 PRECISIONS = ("fp32", "bf16", "fp16")
 
+# The fields of a model that follow from its task, which …
+FROM_TASK = {
+    "vocab_size": "has {} tokens",
+    "max_len": "needs {} positions",
+    "d_patch": "has {} numbers in a patch",
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig(Knobs, Size):
     """One transformer (Vaswani et al. 2017, "Attention Is All You Need") and its switches.
 
-    `vocab_size` and `max_len` come from the task: `ModelConfig.for_task(task, d_model=128)`.
+    The first three fields come from the task: `ModelConfig.for_task(task, d_model=128)`.
     """
 
     vocab_size: int = knob(12, low=2, high=2**20, help="How many different tokens there are.")
     max_len: int = knob(
         32, low=1, high=65_536, help="The longest sequence the model has positions for."
     )
+    d_patch: int = knob(16, low=1, high=2**16, help="Numbers in a patch, where tokens are patches.")
     d_model: int = knob(
         64, low=1, high=2**16, help="Width of the residual stream: numbers per token."
     )
@@ -110,9 +118,9 @@ class ModelConfig(Knobs, Size):
 
     @classmethod
     def for_task(cls, task: Any, **knobs: Any) -> "ModelConfig":
-        """The config whose vocabulary and length fit a task."""
-        max_len = task.max_len(form_of(knobs.get("architecture", cls.architecture)))
-        return cls(vocab_size=task.vocab_size, max_len=max_len, **knobs)
+        """The config whose sizes fit a task; its architecture, unless it is chosen, does too."""
+        knobs = {"architecture": task.usual_architecture()} | knobs
+        return cls(**task.sizes(form_of(knobs["architecture"])), **knobs)
 
     def check_fits(self, task: Any) -> None:
         """Refuse a model that cannot read a task.
@@ -121,16 +129,13 @@ class ModelConfig(Knobs, Size):
             ValueError: names the field, both numbers, and the way out.
         """
         task.check_architecture(self.form)
-        if self.vocab_size != task.vocab_size:
-            raise ValueError(
-                f"vocab_size={self.vocab_size}: task {task.name} has {task.vocab_size} tokens; "
-                "ModelConfig.for_task(task) fits them"
-            )
-        if self.max_len < (length := task.max_len(self.form)):
-            raise ValueError(
-                f"max_len={self.max_len}: task {task.name} needs {length} positions; "
-                "ModelConfig.for_task(task) fits them"
-            )
+        for name, needed in task.sizes(self.form).items():
+            has = getattr(self, name)
+            if has != needed and (name != "max_len" or has < needed):  # spare positions do no harm
+                raise ValueError(
+                    f"{name}={has}: task {task.name} {FROM_TASK[name].format(needed)}; "
+                    "ModelConfig.for_task(task) fits them"
+                )
 
     @property
     def form(self) -> str:

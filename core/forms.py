@@ -1,7 +1,7 @@
 """What follows from an architecture: in which form it reads a task, and who may see whom."""
 
 # What mask="auto" is: who writes the next token must not see it, who labels what is there may.
-USUAL_MASK = {"decoder": "causal", "encoder": "none", "encoder-decoder": "causal"}
+USUAL_MASK = {"decoder": "causal", "encoder": "none", "encoder-decoder": "causal", "vit": "none"}
 
 # Whose form it is, where an architecture has none of its own: a recurrent net reads from left to
 # right and predicts the next token, as a decoder does.

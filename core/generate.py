@@ -85,7 +85,7 @@ def sampler(
 @torch.no_grad()
 def generate(
     model: Transformer,
-    inputs: Sequence[Int[Tensor, "batch _"]],
+    inputs: Sequence[Int[Tensor, "batch ..."]],
     n_new: int,
     choose: Choose = greedy,
     end: int = PAD,

@@ -27,7 +27,7 @@ def xavier(name: str, p: Tensor, config: ModelConfig, generator: Generator) -> N
         nn.init.zeros_(p)
     elif name == "embed.tokens.weight":  # N(0, 1) after the factor; as it is, fit for a tied output
         nn.init.normal_(p, 0.0, config.d_model**-0.5, generator=generator)
-    elif name == "embed.position.table":
+    elif name in ("embed.position.table", "embed.class_token"):
         nn.init.normal_(p, 0.0, 0.02, generator=generator)
     elif name.endswith((".qkv.weight", ".kv.weight")):
         # Drawn as one tall matrix, W_q, W_k and W_v would be too small.
@@ -52,7 +52,7 @@ def gpt2(name: str, p: Tensor, config: ModelConfig, generator: Generator) -> Non
 
 def torch_default(name: str, p: Tensor, config: ModelConfig, generator: Generator) -> None:
     """What nn.Embedding, nn.MultiheadAttention and nn.Linear do on their own."""
-    if name.startswith("embed."):
+    if name.startswith("embed.") and not name.startswith("embed.patches."):
         nn.init.normal_(p, 0.0, 1.0, generator=generator)
     elif name.endswith((".qkv.weight", ".kv.weight", ".cross.q.weight")):
         # Xavier, with W_q, W_k and W_v as one 3·d_model x d_model matrix
@@ -63,6 +63,8 @@ def torch_default(name: str, p: Tensor, config: ModelConfig, generator: Generato
     elif ".ffn." in name:  # its biases, U(±1/√fan_in) like the weights
         fan_in = config.d_hidden if ".out." in name else config.d_model
         nn.init.uniform_(p, -(fan_in**-0.5), fan_in**-0.5, generator=generator)
+    elif name == "embed.patches.bias":
+        nn.init.uniform_(p, -(config.d_patch**-0.5), config.d_patch**-0.5, generator=generator)
     else:  # biases of attention
         nn.init.zeros_(p)
 

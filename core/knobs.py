@@ -20,7 +20,7 @@ def knob(
     hot: bool = False,
     low: int | float | None = None,
     high: int | float | None = None,
-    choices: Sequence[str] | None = None,
+    choices: Sequence[Any] | None = None,
     words: Mapping[Any, str] | None = None,
 ) -> Any:
     """A dataclass field that knows its meaning and its legal values.
@@ -57,7 +57,7 @@ def check_value(item: Field, value: Any) -> None:
     if not isinstance(value, legal) or (isinstance(value, bool) and bool not in kinds):
         raise ValueError(f"{said}: expected {kinds[0].__name__}")
     if about["choices"] is not None and value not in about["choices"]:
-        raise ValueError(f"{said}: choose one of {', '.join(about['choices'])}")
+        raise ValueError(f"{said}: choose one of {', '.join(map(str, about['choices']))}")
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{said}: must be a finite number")
     if about["low"] is not None and value < about["low"]:
@@ -120,9 +120,10 @@ def from_text(item: Field, text: str) -> Any:
             raise ValueError("choose on or off")
         return SWITCH[text.lower()]
     if choices := item.metadata["choices"]:
-        if text not in choices:
+        by_text = {str(choice): choice for choice in choices}
+        if text not in by_text:
             raise ValueError(f"choose one of {', '.join(as_text(item, c) for c in choices)}")
-        return text
+        return by_text[text]
     try:
         if "_" in text:  # Python would read 1_000
             raise ValueError

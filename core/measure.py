@@ -111,6 +111,8 @@ def spread_at_start(config: ModelConfig, attention: str = "blocks.0.attention") 
         "torch": (1 / (2 * config.d_model), 1.0, 1.0),
     }[config.init]
     position = {"sinusoidal": 0.5, "learned": table}.get(config.position, 0.0)
+    if config.architecture == "vit" and config.norm != "pre":
+        return None  # how large a patch is, its ink decides
     reads_embedding = config.norm != "pre" and attention.endswith("blocks.0.attention")
     if not reads_embedding and (config.norm == "none" or not config.residual):
         return None

@@ -17,41 +17,19 @@ from core.blocks import Block, CrossBlock, Stream, final_norm
 from core.cache import NO_CACHE, NoCache
 from core.config import ModelConfig
 from core.device import compute_dtype
-from core.init import embedding_factor, initialise
+from core.embedding import Embedding, PatchEmbedding, Patches
+from core.init import initialise
 from core.masks import MASKS, Bias, Rule, allowed_keys, as_bias, everything, hide_padding
 from core.positions import POSITIONS, Position
 from core.tokens import PAD
 from core.trace import NO_TRACE, Trace
 
 Tokens = Int[Tensor, "batch length"]
+Read = Int[Tensor, "batch ..."]  # tokens, or patches of a picture, which are many numbers each
 Source = Int[Tensor, "batch source"]
 Keys = Int[Tensor, "batch key"]
 Logits = Float[Tensor, "batch length vocab"]
 Memory = Float[Tensor, "batch source d_model"]
-
-
-class Embedding(nn.Module):
-    """Tokens become vectors that also know where they stand (paper, sections 3.4 and 3.5).
-
-    A token is one row of a learnt table: tokens that behave alike end up with similar rows.
-
-    Under `init="xavier"` the factor √d_model brings the rows to a size of 1, beside sinusoids of
-    0.7 (root mean squares); learned positions start at 0.02 there. Under the other inits the
-    factor is 1, and rows start at 0.02 (`gpt2`) or 1 (`torch`). So `init` decides not only the
-    first numbers, but also this factor in every forward pass.
-    """
-
-    def __init__(self, config: ModelConfig, position: Position) -> None:
-        super().__init__()
-        self.tokens = nn.Embedding(config.vocab_size, config.d_model)
-        self.position = position
-        self.factor = embedding_factor(config)
-
-    def forward(self, tokens: Keys, start: int = 0) -> Stream:
-        """The vectors of all tokens from position `start` on."""
-        self.position.check(tokens)
-        x = self.tokens(tokens[:, start:]) * self.factor  # [batch, length, d_model]
-        return self.position.add(x, start)
 
 
 class Transformer(nn.Module):
@@ -97,7 +75,7 @@ class Transformer(nn.Module):
         bias = self.attention_bias(self.may_see, n, keys, self.embed.position.bias(n, n_key))
         return trace("embed", self.embed(keys, start)), bias
 
-    def forward(self, tokens: Tokens, trace: Trace = NO_TRACE, cache: NoCache = NO_CACHE) -> Logits:
+    def forward(self, tokens: Read, trace: Trace = NO_TRACE, cache: NoCache = NO_CACHE) -> Logits:
         x, bias = self.begin(tokens, trace, cache)  # [batch, length, d_model]
         for i, block in enumerate(self.blocks):
             x = block(x, bias, trace.scope(f"blocks.{i}"), cache.scope(f"blocks.{i}"))
@@ -163,12 +141,33 @@ class EncoderDecoder(Transformer):
         return partial(self.write, source, self.read(source))
 
 
+class VisionTransformer(Transformer):
+    """An encoder that reads a picture (ViT: Dosovitskiy et al. 2021): its tokens are patches.
+
+    A learnt class token stands before them; what it has gathered from all of them is the answer.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.embed = PatchEmbedding(config, self.embed.position)
+
+    def begin(self, patches: Patches, trace: Trace, cache: NoCache) -> tuple[Stream, Bias]:
+        cache.check(everything)  # nothing is written after a picture
+        x = trace("embed", self.embed(patches))  # [batch, 1 + patches, d_model]
+        n, filled = x.shape[1], x.new_ones(x.shape[:2]).long()  # no place is padding
+        return x, self.attention_bias(self.may_see, n, filled, self.embed.position.bias(n, n))
+
+    def reader(self) -> Callable[..., Logits]:
+        raise ValueError("a vit answers at its class token, once: it writes nothing")
+
+
 # The switch `architecture`. "encoder" is the same model as "decoder": its task asks for a label at
 # each position, and unless a mask is chosen it sees both ways.
 ARCHITECTURES: dict[str, type[Transformer]] = {
     "decoder": Transformer,
     "encoder": Transformer,
     "encoder-decoder": EncoderDecoder,
+    "vit": VisionTransformer,
 }
 
 

@@ -31,13 +31,14 @@ class Size:
         """How many numbers each part of the model learns, without building it."""
         d, hidden, many = self.d_model, self.d_hidden, self.how_many()
         widening = (2 if self.gated else 1) * (d * hidden + hidden)
+        vit = self.architecture == "vit"  # patches have a matrix and a bias, before them a token
         return {
-            "embedding": self.vocab_size * d,
+            "embedding": (self.d_patch + 2 if vit else self.vocab_size) * d,
             "positions": self.max_len * d if self.position == "learned" else 0,
             "attention": many["attention"] * 4 * (d * d + d),
             "feed-forward": many["feed-forward"] * (widening + hidden * d + d),
             "norms": many["norms"] * (1 if self.norm_type == "rms" else 2) * d,
-            "unembedding": 0 if self.tie_embeddings else self.vocab_size * d,
+            "unembedding": 0 if self.tie_embeddings and not vit else self.vocab_size * d,
         }
 
     @property

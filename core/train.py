@@ -129,7 +129,7 @@ class Trainer:
             lr=lr,
             grad_norm=grad_norm,
             layer_norms=norms_by_layer(self.layer_of_each, norms),
-            tokens=inputs[-1].numel(),
+            tokens=targets.numel(),
             seconds=time.perf_counter() - start,
         )
 
@@ -165,7 +165,7 @@ class Trainer:
 
     @torch.no_grad()
     def look(
-        self, *inputs: Int[Tensor, "batch _"], only: Collection[str] | None = None
+        self, *inputs: Int[Tensor, "batch ..."], only: Collection[str] | None = None
     ) -> dict[str, Tensor]:
         """Run the model with somebody watching: every traced tensor by name, in float32.
 

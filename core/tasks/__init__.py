@@ -10,6 +10,7 @@ from core.knobs import quoted
 from core.tasks.add import Add
 from core.tasks.base import VALIDATION_SIZE, Batch, Chance, Prompt, Task
 from core.tasks.dates import Dates
+from core.tasks.images import Images
 from core.tasks.number_words import Numbers
 from core.tasks.recall import Recall
 from core.tasks.sequences import Copy, Reverse, Sort
@@ -17,7 +18,7 @@ from core.tasks.text import Text
 from core.tokens import IGNORED, PAD
 
 TASKS: dict[str, type[Task]] = {
-    task.name: task for task in (Reverse, Copy, Sort, Recall, Add, Dates, Numbers, Text)
+    task.name: task for task in (Reverse, Copy, Sort, Recall, Add, Dates, Numbers, Text, Images)
 }
 
 

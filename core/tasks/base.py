@@ -19,13 +19,14 @@ from core.knobs import check_knobs, cut, quoted
 from core.tasks.vocabulary import NEVER, Vocabulary
 
 VALIDATION_SIZE = 256
+NO_FORM = {"vit": "it reads pictures, and these are tokens"}  # architecture -> why, in general
 _VALIDATION_SEED = 20_170_612  # any fixed number: validation is the same for every run
 
 
 class Batch(NamedTuple):
     """What a model reads and what it should answer; CPU tensors of ids, int64."""
 
-    inputs: tuple[Int[Tensor, "batch _"], ...]  # (tokens,), or (source, target_in) with a decoder
+    inputs: tuple[Int[Tensor, "batch ..."], ...]  # (tokens,), (source, target_in) or (patches,)
     targets: Int[Tensor, "batch length"]  # the right id per position, IGNORED where none is asked
 
     def to(self, device: str) -> "Batch":
@@ -37,7 +38,7 @@ class Batch(NamedTuple):
 class Prompt(NamedTuple):
     """Where generation starts and how many tokens it should add (0: nothing is generated)."""
 
-    inputs: tuple[Int[Tensor, "1 _"], ...]
+    inputs: tuple[Int[Tensor, "1 ..."], ...]
     n_new: int  # at most, where there is an end
     end: int = NEVER  # the token after which nothing follows
 
@@ -64,6 +65,10 @@ class Task(Vocabulary):
     @abstractmethod
     def max_len(self, architecture: str) -> int:
         """Tokens in the longest input tensor of this architecture's form."""
+
+    def sizes(self, architecture: str) -> dict[str, int]:
+        """The fields of a `ModelConfig` that follow from the task."""
+        return {"vocab_size": self.vocab_size, "max_len": self.max_len(architecture)}
 
     @abstractmethod
     def batch(self, architecture: str, size: int, generator: torch.Generator) -> Batch:
@@ -105,6 +110,12 @@ class Task(Vocabulary):
         -ln p(right answer | what can reach its position).
         """
 
+    @classmethod
+    def usual_architecture(cls) -> str:
+        """That of every model by default, or the first that the task has a form for."""
+        usual, fitting = ModelConfig.architecture, cls.architectures
+        return usual if usual in fitting else fitting[0]
+
     def check_architecture(self, architecture: str) -> None:
         """Refuse, by name, an architecture that this task has no form for.
 
@@ -112,11 +123,15 @@ class Task(Vocabulary):
             ValueError: the message says why and lists the ones that work.
         """
         if architecture not in self.architectures:
-            why = self.refusals.get(architecture, "there is no such form")
+            why = (NO_FORM | self.refusals).get(architecture, "there is no such form")
             raise ValueError(
                 f"architecture={architecture!r} does not fit task {self.name}: {why}; "
                 f"choose one of {', '.join(self.architectures)}"
             )
+
+    def names(self, row: Int[Tensor, "length ..."]) -> list[str]:
+        """What stands at each position of an input, as it should be drawn."""
+        return self.decode(row)
 
     @property
     def padded(self) -> bool:

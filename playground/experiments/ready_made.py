@@ -91,6 +91,20 @@ READY_MADE = {
             "warmup": 30,
         },
     ),
+    "vit": ReadyMade(
+        "ViT-like",
+        "One stack that reads the patches of a picture both ways, and answers at a class token "
+        "(Dosovitskiy et al. 2021). There the head is tiny as well; weights and patches are not.",
+        {
+            "architecture": "vit",
+            "position": "learned",
+            "norm": "pre",
+            "activation": "gelu",
+            "schedule": "cosine",
+            "warmup": 30,
+            "weight_decay": 0.1,
+        },
+    ),
     "llama": ReadyMade(
         "Llama-like",
         "GPT with rotary positions, RMSNorm and SwiGLU (Touvron et al. 2023). Llama's matrices "

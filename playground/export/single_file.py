@@ -55,8 +55,11 @@ def script(
         device: where it computes.
 
     Raises:
-        ValueError: a change of a knob that is not hot, or to an illegal value.
+        ValueError: a change of a knob that is not hot, or to an illegal value; a run that no
+            single file holds (`why_no_file`).
     """
+    if why := why_no_file(spec):
+        raise ValueError(why)
     steps = spec.training.steps if steps is None else steps
     threads = torch.get_num_threads() if threads is None else threads
     changes = [change for change in changes if change.step < steps]
@@ -81,6 +84,13 @@ def script(
         turns = _turns(turned, _reads(ast.parse(code)))
     above, _, below = _tidy(code).partition(TURNS)
     return _about(spec, threads) + _with_constants(above, constants) + turns + below
+
+
+def why_no_file(spec: Spec) -> str:
+    """Why a run cannot be written as one file; empty: it can be."""
+    if spec.model.architecture == "vit":
+        return "A run on pictures is not one file: its pictures are a file of their own."
+    return ""
 
 
 def _constants(knobs: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from torch import Tensor
 
+from core.forms import USUAL_MASK
 from core.measure import (
     entropy_share,
     free_running_accuracy,
@@ -181,6 +182,8 @@ def _generate(trainer: Trainer, frame: Frame, interrupted: Callable[[], bool]) -
         accuracy = _free_running(trainer, _validation(trainer))
         both = {"free_running": accuracy, "teacher_forced": frame.accuracy}
         return replace(frame, written_at=frame.step, **both)
+    if _labels(trainer):
+        return frame
     sample = _sample(trainer, interrupted)
     return replace(frame, written_at=frame.step, sample=sample) if sample.ids else frame
 
@@ -211,7 +214,7 @@ def evaluation_cost(trainer: Trainer) -> float:
 
 def _attention(trainer: Trainer, probe: Batch, seen: dict[str, Tensor]) -> dict[str, Attention]:
     config = trainer.model_config
-    first, last = (trainer.task.decode(probe.inputs[i][0]) for i in (0, -1))
+    first, last = (trainer.task.names(probe.inputs[i][0]) for i in (0, -1))
     maps = {}
     for name in (path.removesuffix(".weights") for path in seen if path.endswith(".weights")):
         stages = {stage: seen[f"{name}.{stage}"] for stage in STAGES}
@@ -236,11 +239,12 @@ def _predictions(trainer: Trainer, probe: Batch, logits: Tensor) -> list[Predict
     decode = trainer.task.decode
     best = logits.softmax(-1).topk(min(TOP, logits.shape[-1]))
     ids, probabilities = best.indices.tolist(), best.values.tolist()
-    read, targets = probe.inputs[-1][0].tolist(), probe.targets[0].tolist()
+    names, targets = trainer.task.names(probe.inputs[-1][0]), probe.targets[0].tolist()
     return [
         Prediction(
             position,
-            *decode([read[position], target]),
+            names[position],
+            *decode([target]),
             decode(ids[position]),
             probabilities[position],
             ids[position][0] == target,
@@ -256,15 +260,20 @@ def _rows(trainer: Trainer, batch: Batch, rows: int) -> Batch:
     return Batch(inputs, batch.targets[:rows].to(device))
 
 
+def _labels(trainer: Trainer) -> bool:
+    """Whether the model says what is there, and writes nothing that it could read."""
+    return USUAL_MASK[trainer.model_config.form] == "none"
+
+
 def _future_influence(trainer: Trainer, validation: Batch) -> float | None:
-    if trainer.model_config.architecture == "encoder":
+    if _labels(trainer):
         return None  # the answer is not among its inputs: seeing all of them is no leak
     return future_influence(trainer.model, _rows(trainer, validation, LEAK_ROWS).inputs)
 
 
 def _free_running(trainer: Trainer, validation: Batch) -> float | None:
     config = trainer.model_config
-    if config.architecture == "encoder":
+    if _labels(trainer):
         return None  # it answers all positions at once
     tokens_a_row = sum(tokens.shape[1] for tokens in validation.inputs) * trainer.task.answer_len
     affordable = int(FREE_RUNNING_FLOPS / (2 * config.n_parameters * tokens_a_row))

@@ -8,7 +8,7 @@ from dataclasses import Field, dataclass, fields, replace
 from functools import lru_cache
 from typing import Any
 
-from core.config import ModelConfig, TrainConfig
+from core.config import FROM_TASK, ModelConfig, TrainConfig
 from core.forms import form_of
 from core.knobs import as_text, cut, difference, from_text, knob, quoted, turned
 from core.tasks import TASKS, Chance, Task, task_from_dict
@@ -36,7 +36,6 @@ def _knobs(config: type) -> dict[str, Field]:
     return {name: names[name] for name in names if name not in FROM_TASK}
 
 
-FROM_TASK = ("vocab_size", "max_len")
 MODEL_KNOBS, TRAINING_KNOBS = _knobs(ModelConfig), _knobs(TrainConfig)
 TASK_KNOBS = {name: _knobs(task) for name, task in TASKS.items()}
 # A knob that several tasks have is written the same way in all of them.
@@ -122,7 +121,7 @@ class Spec:
         if task is not self.task or "architecture" in model:
             form = form_of(model.get("architecture", self.model.architecture))
             task.check_architecture(form)
-            model |= {"vocab_size": task.vocab_size, "max_len": task.max_len(form)}
+            model |= task.sizes(form)
         config = replace(self.model, **model)
         config.check_fits(task)
         probe = self.probe if task is self.task else _readable(task, self)

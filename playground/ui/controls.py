@@ -147,6 +147,8 @@ def without_effect(name: str, model: dict[str, Any], padded: bool) -> str:
     """
     if name == "pad_mask" and not padded:
         return "No row of this task is padded."
+    if name == "tie_embeddings" and model["architecture"] == "vit":
+        return "Patches are in no table that could be tied."
     if name in ("d_ff", "activation", "gated") and not model["ffn"]:
         return "There is no feed-forward."
     if name == "norm_type" and model["norm"] == "none":
@@ -234,6 +236,7 @@ def _draw(device: Device, look: Look) -> Choice:
         task_values = _draw_task(task_class, look)
     with _more("model", look):
         chosen = {"ffn": present("ffn"), "norm": model["norm"]}
+        chosen["architecture"] = present("architecture")
         padded = _padded(task_class, task_values)
         for name in MORE_MODEL:
             style = look.style(name)

@@ -9,6 +9,7 @@ import streamlit as st
 import torch
 
 from core.tasks import IGNORED, PAD, Batch, Chance, Task
+from core.tasks.pictures import BLACK
 from playground.runs.spec import Spec, in_nats
 from playground.ui.glossary import explain
 
@@ -22,6 +23,7 @@ FORMS = {
     "encoder": "Each position is to give a label.",
     "encoder-decoder": "The encoder reads the source; in the decoder each position is to predict "
     "the token that comes next in the target.",
+    "vit": "It reads the patches after a class token, at whose position it is to give the class.",
 }
 READS = {"decoder": ("reads",), "encoder": ("reads",), "encoder-decoder": ("source", "reads")}
 ANSWERS = {"decoder": "predicts", "encoder": "labels", "encoder-decoder": "predicts"}
@@ -36,6 +38,12 @@ STYLE = """<style>
 .long .pair { min-width: 1rem; }
 .tokens .scored { font-weight: bold; background: #e69f0040; border-bottom: 2px solid #e69f00; }
 .example { margin-bottom: 1rem; }
+.pictures { display: flex; gap: 2rem; flex-wrap: wrap; margin-bottom: 1rem; }
+.pictures figure { margin: 0; text-align: center; }
+.pictures .scored { font-weight: bold; background: #e69f0040; border-bottom: 2px solid #e69f00; }
+.picture { display: grid; gap: 4px; width: fit-content; }
+.patch { display: grid; outline: 1px solid #808080; }
+.patch i { width: 14px; height: 14px; }
 </style>"""
 
 
@@ -53,8 +61,12 @@ def draw(spec: Spec, chance: Chance, floor: float | None) -> None:
     """What is to be done, three examples of it, and what their loss is measured against."""
     architecture, training = spec.model.form, spec.training
     batch = first_examples(spec.task, architecture, training.seed, training.batch_size, N_EXAMPLES)
-    said = f"{spec.task.about} {FORMS[architecture]} {scoring(batch)}"
-    shown = "".join(map(example_html, examples(spec.task, architecture, batch)))
+    said = f"{spec.task.about} {FORMS[architecture]}"
+    if architecture == "vit":
+        shown = pictures_html(spec.task, batch)
+    else:
+        said = f"{said} {scoring(batch)}"
+        shown = "".join(map(example_html, examples(spec.task, architecture, batch)))
     whence = (
         f"These are the first {N_EXAMPLES} examples that a run with these knobs trains on "
         f"(seed {training.seed}). {yardsticks(spec.task, chance, floor)}"
@@ -107,6 +119,31 @@ def _row_html(row: Row) -> str:
         + "".join(f'<div class="pair">{pair}</div>' for pair in pairs)
         + f"{rest}</div></div>"
     )
+
+
+def pictures_html(task: Task, batch: Batch) -> str:
+    """Each picture as the patches that the model reads, and what it shows."""
+    (pictures,), answers = batch.inputs, task.decode(batch.targets[:, 0])
+    shown = (
+        f"<figure>{picture_html(picture.tolist(), f'A picture, in patches: {answer}')}"
+        f'<figcaption class="scored">{escape(answer)}</figcaption></figure>'
+        for picture, answer in zip(pictures, answers, strict=True)
+    )
+    return f'<div class="pictures">{"".join(shown)}</div>'
+
+
+def picture_html(patches: Sequence[Sequence[int]], words: str) -> str:
+    """A picture cut into its patches, each a row of greys."""
+
+    def square(cells: Sequence[str], kind: str) -> str:
+        columns = f"grid-template-columns:repeat({round(len(cells) ** 0.5)},auto)"
+        return f'<div class="{kind}" style="{columns}">{"".join(cells)}</div>'
+
+    def pixel(grey: int) -> str:
+        return f'<i style="background:hsl(0 0% {100 * (1 - grey / BLACK):g}%)"></i>'
+
+    drawn = [square([pixel(grey) for grey in patch], "patch") for patch in patches]
+    return f'<div role="img" aria-label="{escape(words)}">{square(drawn, "picture")}</div>'
 
 
 def _cell(text: str, scored: bool = False) -> str:

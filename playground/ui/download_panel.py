@@ -13,7 +13,7 @@ import streamlit as st
 
 from core.tasks.sources import MAX_TEXT_BYTES
 from playground.export.files import MAX_CONFIG_BYTES, config_from_json, config_json, metrics_csv
-from playground.export.single_file import script
+from playground.export.single_file import script, why_no_file
 from playground.history.names import title
 from playground.runs import saved_run
 from playground.runs.controller import Controller
@@ -84,6 +84,7 @@ def downloads(controller: Controller) -> None:
             lambda: python_file(controller),
             "Needs only PyTorch, is read from top to bottom, and prints the same losses.",
             icon="code",
+            missing=why_no_file(controller.spec),
         )
     st.caption(
         "To save a figure, move the pointer over it and press Save at its upper right. You get it "

@@ -69,6 +69,7 @@ class _Parts:
     def __init__(self, config: ModelConfig, usual: Mapping[str, Any]) -> None:
         self.config, self.usual = config, usual
         self.counts, self.many = config.parameters_by_part(), config.how_many()
+        self.pictures = config.architecture == "vit"
         self.crossing = config.architecture == "encoder-decoder"
 
     def learns(self, part: str) -> int:
@@ -113,10 +114,15 @@ class _Parts:
         else:
             only = self.self_attention(self.may_see(), "length", "mask", *self.window())
             above = (*self.final_norm(), self.unembedding())
-            reads = f"Tokens: batch × length ≤ {config.max_len}"
-            stacks = (
-                self.stack(config.architecture.capitalize(), reads, (only,), above, self.logits()),
+            title, reads, gives = (
+                config.architecture.capitalize(),
+                f"Tokens: batch × length ≤ {config.max_len}",
+                self.logits(),
             )
+            if self.pictures:
+                reads = f"Patches: batch × {config.max_len - 1} × {config.d_patch} levels of grey"
+                title, gives = "Vision transformer", f"{gives}; the class token's are the answer"
+            stacks = (self.stack(title, reads, (only,), above, gives),)
         return Model(title, self.switches("architecture", "d_model", "init"), stacks)
 
     def stack(
@@ -152,6 +158,9 @@ class _Parts:
         size = f"{config.vocab_size} × {config.d_model}"
         times = "" if factor == 1 else f", times √d_model = {factor:.3g}"
         counted = 0 if shared else self.counts["embedding"]
+        if self.pictures:
+            facts = (f"a matrix, {config.d_patch} → {config.d_model}", "before them a class token")
+            return Box("Patch embedding", "embedding", facts, parameters=counted)
         return Box(
             "Token embedding",
             "embedding",
@@ -177,12 +186,13 @@ class _Parts:
 
     def unembedding(self) -> Box:
         config = self.config
-        table = "the embedding's table" if config.tie_embeddings else "a matrix of its own"
+        tied = config.tie_embeddings and not self.pictures
+        table = "the embedding's table" if tied else "a matrix of its own"
         return Box(
             "Output layer",
             "unembedding",
             (f"{config.d_model} → {config.vocab_size}: {table}",),
-            self.switches("tie_embeddings"),
+            () if self.pictures else self.switches("tie_embeddings"),
             parameters=self.counts["unembedding"],
         )
 
@@ -214,7 +224,8 @@ class _Parts:
         config = self.config
         divisor = "" if config.scale == "none" else f"/{value_text('scale', config.scale)}"
         sees = allowed_keys(may_see, MASK_SHOWN, MASK_SHOWN, torch.device("cpu")).tolist()
-        masked = " + mask" if config.pad_mask or not all(map(all, sees)) else ""
+        hides = config.pad_mask and not self.pictures  # no patch is padding
+        masked = " + mask" if hides or not all(map(all, sees)) else ""
         distance = " − distance" * (config.position == "alibi" and title != "Cross-attention")
         q, k = f"{queries} × {config.d_head}", f"{keys} × {config.d_head}"
         vectors = (
@@ -231,7 +242,7 @@ class _Parts:
                 f"weights: {queries} × {keys}",
                 *facts,
             ),
-            self.switches("n_heads", "scale", *switches, "pad_mask"),
+            self.switches("n_heads", "scale", *switches, *["pad_mask"] * (not self.pictures)),
             parameters=self.learns("attention"),
             sees=tuple(map(tuple, sees)),
         )

@@ -107,7 +107,7 @@ def test_every_knob_of_the_dataclasses_is_a_flag(name, capsys):
         for config in (ModelConfig, TrainConfig, TASKS[name])
         for item in fields(config)
         if item.metadata
-    } - {"--vocab-size", "--max-len"}
+    } - {"--vocab-size", "--max-len", "--d-patch"}
     extra = {"--help", "--task", "--device", "--save"} | (
         {"--text-file"} if name == "text" else set()
     )

@@ -174,10 +174,12 @@ def test_difference_tells_what_changed():
 
 def test_a_config_takes_its_vocabulary_and_length_from_the_task():
     class Task:
-        vocab_size = 17
+        def usual_architecture(self):
+            return "decoder"
 
-        def max_len(self, architecture):
-            return {"decoder": 20, "encoder-decoder": 10}[architecture]
+        def sizes(self, architecture):
+            max_len = {"decoder": 20, "encoder-decoder": 10}[architecture]
+            return {"vocab_size": 17, "max_len": max_len}
 
     config = ModelConfig.for_task(Task(), d_model=32)
     assert (config.vocab_size, config.max_len, config.d_model) == (17, 20, 32)

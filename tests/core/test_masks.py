@@ -38,7 +38,7 @@ def test_registry_and_legal_names_agree():
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("mask", CHOICES)
 def test_auto_is_causal_unless_an_encoder_reads_both_ways(architecture, mask):
-    usual = "none" if architecture == "encoder" else "causal"
+    usual = "none" if architecture in ("encoder", "vit") else "causal"
     config = ModelConfig(architecture=architecture, mask=mask)
     assert config.mask == mask
     assert config.mask_rule == (usual if mask == "auto" else mask)

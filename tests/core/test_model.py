@@ -58,19 +58,23 @@ def grid() -> list[dict]:
 
 
 GRID = grid()
+READ_TOKENS = [name for name in ARCHITECTURES if name != "vit"]
 
 FULL, PADDED, GAP, EMPTY = [5, 3, 1, 2, 4], [7, 6, 0, 0, 0], [3, 0, 0, 2, 6], [0] * 5
 TOKENS = torch.tensor([FULL, PADDED, GAP, EMPTY])
 SOURCE = torch.tensor([FULL[:4], EMPTY[:4], PADDED[:4], GAP[:4]])
+PATCHES = torch.randint(17, (4, 4, 3), generator=torch.Generator().manual_seed(0))
 LATE = [0, 0, 3, 2, 6]  # in place of GAP where positions are distances only
 
 
 def tiny(**switches) -> ModelConfig:
     sizes = {"vocab_size": 9, "max_len": 6, "d_model": 8, "n_heads": 2, "n_layers": 2, "d_ff": 12}
-    return ModelConfig(**(sizes | {"window": 2} | switches))
+    return ModelConfig(**(sizes | {"d_patch": 3, "window": 2} | switches))
 
 
 def inputs_for(config: ModelConfig, device: str = "cpu") -> tuple[torch.Tensor, ...]:
+    if config.architecture == "vit":
+        return (PATCHES.to(device),)
     source, tokens = SOURCE.clone(), TOKENS.clone()
     if config.position not in ("sinusoidal", "learned"):  # these refuse padding in front
         source[3], tokens[2] = torch.tensor(LATE[:4]), torch.tensor(LATE)
@@ -93,7 +97,7 @@ def test_grid_crosses_and_pairs_every_switch():
 
 def test_grid_has_every_switch_of_the_config():
     names = {name for name, item in ModelConfig.__dataclass_fields__.items()}
-    sizes = {"vocab_size", "max_len", "d_model", "n_heads", "n_layers", "d_ff", "window"}
+    sizes = {"vocab_size", "max_len", "d_model", "n_heads", "n_layers", "d_ff", "window", "d_patch"}
     assert set(AXES) == names - sizes
 
 
@@ -113,6 +117,8 @@ def check_weights(config: ModelConfig, trace: Recorder, inputs: tuple[torch.Tens
             continue
         reads_source = name.startswith("encoder.") or ".cross." in name
         keys = inputs[0] if reads_source else inputs[-1]
+        if keys.dim() == 3:  # patches, behind the class token: none of them is padding
+            keys = torch.ones(len(keys), 1 + keys.shape[1])
         seen = torch.tensor(
             [
                 [
@@ -265,7 +271,8 @@ def tensors_outside(model: nn.Module) -> list[str]:
 
 @pytest.mark.parametrize("position", POSITIONS)
 @pytest.mark.parametrize(
-    ("mask", "architecture"), [*zip(MASKS[1:], reversed(ARCHITECTURES), strict=True)]
+    ("mask", "architecture"),
+    [("causal", "encoder-decoder"), ("none", "encoder"), ("window", "decoder"), ("none", "vit")],
 )
 def test_model_moves_as_a_whole(architecture, position, mask, device64):
     """DEV-02"""
@@ -291,7 +298,7 @@ def test_model_moves_as_a_whole(architecture, position, mask, device64):
 # --- tied embeddings and hot changes ------------------------------------------------------
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", READ_TOKENS)
 def test_tied_embedding_is_one_parameter_even_in_a_copy(architecture):
     """XCK-01"""
     model = build_model(tiny(architecture=architecture, tie_embeddings=True))
@@ -374,7 +381,7 @@ def test_forward_without_a_trace_equals_forward_with_no_trace():
     assert torch.equal(model(TOKENS), model(TOKENS, NO_TRACE))
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", READ_TOKENS)
 @pytest.mark.parametrize("position", POSITIONS)
 def test_padding_in_front_of_a_row_is_refused_or_changes_nothing(architecture, position):
     config = tiny(architecture=architecture, position=position)

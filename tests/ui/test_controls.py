@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.config import ModelConfig, TrainConfig
+from core.config import FROM_TASK, ModelConfig, TrainConfig
 from core.tasks import TASKS
-from playground.runs.spec import FROM_TASK
 from playground.ui import controls, link
 from playground.ui.knob import Knob, nearest
 from playground.ui.link import EVERY, TITLES

@@ -1,5 +1,6 @@
 """The examples shown are those that are trained on, and the marks are where the loss looks."""
 
+import re
 from html.parser import HTMLParser
 
 import pytest
@@ -10,7 +11,13 @@ from core.tasks import TASKS, Batch
 from core.train import Trainer
 from helpers import SMALL as LINK
 from helpers import fine, opened, spec_for, texts
-from playground.ui.data_panel import MOST_SHOWN, example_html, examples, first_examples
+from playground.ui.data_panel import (
+    MOST_SHOWN,
+    example_html,
+    examples,
+    first_examples,
+    pictures_html,
+)
 
 SMALL = {
     "reverse": {"length": 4, "vary": True},
@@ -22,7 +29,8 @@ SMALL = {
     "dates": {},
     "numbers": {"length": 3},
 }
-FORMS = [(name, form) for name, task in TASKS.items() for form in task.architectures]
+TOKENS = {name: task for name, task in TASKS.items() if name != "images"}
+FORMS = [(name, form) for name, task in TOKENS.items() for form in task.architectures]
 N = 3
 
 
@@ -119,3 +127,17 @@ def test_the_page_shows_the_examples_of_its_knobs():
         )
         for rows in examples(spec.task, "decoder", batch):
             assert example_html(rows) in texts(test.html)
+
+
+def test_pictures_are_drawn_as_the_patches_that_are_read():
+    """Every pixel in its patch, as dark as its ink, and below it what it shows."""
+    task = TASKS["images"](patch=2)
+    batch = first_examples(task, "vit", 0, 64, N)
+    html = pictures_html(task, batch)
+    drawn = re.findall(r"hsl\(0 0% ([\d.]+)%\)", html)
+    assert [float(light) for light in drawn] == [
+        100 - 100 * grey / 16 for grey in batch.inputs[0].flatten().tolist()
+    ]
+    answers = re.findall(r'class="scored">(.)<', html)
+    assert answers == [task.vocabulary[i] for i in batch.targets[:, 0]]
+    assert html.count('class="patch"') == 16 * N

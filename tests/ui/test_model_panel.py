@@ -48,6 +48,7 @@ GRID = [
 ]
 # Where a knob decides about anything only beside another one.
 BESIDE = {"window": {"mask": "window"}, "max_len": {"position": "learned"}}
+IDLE = {"vit": {"pad_mask", "tie_embeddings"}}  # knobs that an architecture has no use for
 NUMBERS = {"vocab_size": (2, 12, 95), "max_len": (8, 20, 512), "n_heads": (1, 2, 4, 8)}
 
 
@@ -91,8 +92,15 @@ def texts(svg: str) -> list[str]:
 # --- each knob is there ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("name", [*MODEL, "vocab_size", "max_len"])
+@pytest.mark.parametrize(
+    ("name", "architecture"),
+    [
+        (name, architecture)
+        for architecture in ARCHITECTURES
+        for name in [*MODEL, "vocab_size", "max_len"]
+        if name not in IDLE.get(architecture, ())
+    ],
+)
 def test_every_value_of_every_knob_draws_another_picture(name, architecture):
     offered = NUMBERS.get(name) or MODEL[name].choices
     base = {"architecture": architecture} | BESIDE.get(name, {})
@@ -113,6 +121,8 @@ def test_every_value_of_every_knob_draws_another_picture(name, architecture):
         ({"ffn": False}, "gated"),
         ({"norm": "none"}, "norm_type"),
         ({"mask": "causal"}, "window"),
+        ({"architecture": "vit"}, "pad_mask"),
+        ({"architecture": "vit"}, "tie_embeddings"),
     ],
 )
 def test_a_knob_without_effect_is_not_in_the_picture(base, name):
@@ -127,7 +137,7 @@ def test_a_sign_at_each_switch_tells_whether_it_changes_the_running_model(archit
     config = ModelConfig(architecture=architecture, mask="window")
     titles = {knob.title.partition(":")[0]: name for name, knob in MODEL.items()}
     drawn = {titles[switch.name]: switch for switch in switches(describe(config))}
-    assert drawn.keys() == MODEL.keys()
+    assert drawn.keys() == MODEL.keys() - IDLE.get(architecture, set())
     for name, switch in drawn.items():
         try:
             turned((config, TrainConfig()), {name: getattr(config, name)})
@@ -193,7 +203,8 @@ def test_the_svg_is_well_formed_and_its_alternative_names_all_that_is_written(kn
 def test_the_small_map_is_where_the_model_looks(architecture, mask):
     config = small(architecture=architecture, mask=mask, window=3, n_layers=1)
     tokens, recorder = torch.ones(1, 8, dtype=torch.int64), Recorder()
-    inputs = (tokens, tokens) if architecture == "encoder-decoder" else (tokens,)
+    inputs = {"encoder-decoder": (tokens, tokens), "vit": (tokens[:, 1:, None].expand(1, 7, 16),)}
+    inputs = inputs.get(architecture, (tokens,))
     build_model(config)(*inputs, recorder)
     looked = [
         tensor[0, 0] > 0 for name, tensor in recorder.seen.items() if name.endswith("weights")
