@@ -216,3 +216,19 @@ def test_a_frame_says_of_which_step_the_writing_is():
     second = take_frame(trainer, probe, first, level=Level.VALIDATION)
     assert second.free_running == first.free_running
     assert (second.step, second.measured_at, second.written_at) == (1, 1, 0)
+
+
+def test_a_frame_of_a_picture_names_its_patches_and_writes_nothing():
+    trainer = trainer_for(TASKS["images"](), "vit")
+    frame = frame_of(trainer, "3", level=Level.GENERATION)
+    (attention,) = frame.attention.values()
+    assert attention.query_tokens == attention.key_tokens == ["class", "A1", "A2", "B1", "B2"]
+    assert not attention.hidden.any() and attention.stages["weights"].shape == (2, 5, 5)
+    (prediction,) = frame.predictions
+    batch = trainer.task.probe("vit", "3")
+    logits = trainer.model(*batch.inputs)[0, 0]
+    assert (prediction.shown, prediction.position) == ("class", 0)
+    assert prediction.target == trainer.task.vocabulary[batch.targets[0, 0]]
+    assert prediction.tokens[:1] == trainer.task.decode([int(logits.argmax())])
+    assert frame.future_influence is None and frame.sample is None
+    assert trainer.step().tokens == 4 * 5  # read: the class token and four patches, four times
