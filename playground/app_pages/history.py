@@ -11,7 +11,8 @@ import streamlit as st
 
 from playground.export.files import cell
 from playground.figures import Band, attention_maps, attention_side_by_side, comparison_chart
-from playground.history.database import MAX_ENTRIES, Entry, HistoryUnavailable
+from playground.history.database import MAX_ENTRIES, Entry
+from playground.history.file import FileUnavailable
 from playground.history.names import specs_of, tell_apart
 from playground.history.recorder import RECORDER, SETTING, WORTH_KEEPING
 from playground.runs.controller import Ghost
@@ -119,7 +120,7 @@ def attempt(action: Callable[..., str | None], *args: Any) -> None:
     try:
         if done := action(*args):
             st.toast(literal(done))
-    except HistoryUnavailable as error:
+    except FileUnavailable as error:
         st.session_state.history_refused = for_visitor(str(error))
     except ValueError as error:
         st.session_state.history_refused = download_panel.with_hint(error)
@@ -329,7 +330,7 @@ def page() -> None:
     RECORDER.flush()
     try:
         entries, damaged = RECORDER.history.read(owner)
-    except HistoryUnavailable as error:
+    except FileUnavailable as error:
         st.warning(literal(f"{for_visitor(str(error))}. Everything else works without it."))
         return
     if notice := RECORDER.history.notice:

@@ -1,34 +1,26 @@
 """Run history: what a visitor's runs were and what came out, in an SQLite file.
 
-Each call opens the file, does one transaction and closes it, so threads and several servers can
-share it (write-ahead logging). Numbers, a thinned curve and the last attention picture are kept;
-a visitor's own text is not, only its hash. The oldest runs make room for new ones.
+Numbers, a thinned curve and the last attention picture are kept; a visitor's own text is not, only
+its hash. The oldest runs make room for new ones.
 """
 
 import io
 import json
 import math
-import os
-import shutil
 import sqlite3
 import sys
-import threading
 import time
 import zipfile
-from collections.abc import Callable
-from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Any, TypeVar
-from uuid import uuid4
+from typing import Any
 
 import numpy as np
-from platformdirs import user_data_path
 
 from core.checkpoint_file import check_changes
 from core.knobs import cut, quoted
 from core.tasks import TASKS
 from core.train import Change
+from playground.history.file import WAIT, SqliteFile
 from playground.runs.snapshot import Attention, Frame
 from playground.runs.spec import DECISIVE, PARTS, Spec, check_fields
 from playground.runs.view import Status, View
@@ -41,16 +33,10 @@ MAX_PICTURE = 500_000  # bytes of one picture
 MAX_UNPACKED = 100_000_000  # bytes of one picture when it is read
 MAX_LABEL = 120  # characters
 LATEST = 4e9  # seconds since 1970: an entry of a later day is damaged
-FULL = 1_000_000  # bytes: a disk with less than this left is called full
 SCHEMA = 1
-WAIT = 10.0  # seconds that a run's entry waits for another transaction
-PATIENCE = 1.0  # that a page waits
-FOLDER = "PLAYGROUND_DATA"
 # What is kept of an attention picture beside its weights.
 ABOUT = ("name", "query_tokens", "key_tokens", "entropy", "largest", "spread", "theory")
 EVERYONE = ""  # the owner in single-user mode: sees all
-
-Answer = TypeVar("Answer")
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
@@ -69,12 +55,6 @@ CREATE TABLE IF NOT EXISTS runs (
 CREATE INDEX IF NOT EXISTS runs_of_owner ON runs (owner, id);
 """
 _COLUMNS = "id, created, label, spec, changes, result, curve, validation, picture IS NOT NULL"
-_SETTING_ASIDE = threading.Lock()
-_DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
-
-
-class HistoryUnavailable(RuntimeError):
-    """The file cannot be used now; the message says why. Runs work without it."""
 
 
 @dataclass(frozen=True)
@@ -103,38 +83,13 @@ class Entry:
     has_picture: bool
 
 
-def data_folder() -> Path:
-    """Where this system keeps a user's data; PLAYGROUND_DATA overrides it.
-
-    Raises:
-        HistoryUnavailable: there is no home folder.
-    """
-    try:
-        chosen = os.environ.get(FOLDER) or user_data_path("transformer-playground", appauthor=False)
-        return Path(chosen).expanduser()
-    except RuntimeError as error:
-        raise HistoryUnavailable(
-            f"there is no home folder: set {FOLDER} to a folder that can be written"
-        ) from error
-
-
-class History:
+class History(SqliteFile):
     """The runs of all visitors; each one sees only their own, the owner "" (single user) all.
 
-    Every method raises HistoryUnavailable where the file cannot be used: no room on the disk, a
-    folder that may not be written, another program that holds it.
-
-    Args:
-        path: the file; None is `history.sqlite3` in the user's data folder.
+    Every method raises FileUnavailable where the file cannot be used. Runs work without it.
     """
 
-    def __init__(self, path: Path | None = None) -> None:
-        self._path = path
-        self.notice: str | None = None  # what became of a damaged file
-
-    @property
-    def path(self) -> Path:
-        return self._path or data_folder() / "history.sqlite3"
+    name, what, schema, version = "history.sqlite3", "run history", _SCHEMA, SCHEMA
 
     def add(
         self,
@@ -271,110 +226,6 @@ class History:
         values = (*given, id, *values)
         if not self._do(lambda db: db.execute(query, values).rowcount):
             raise _no_such(id)
-
-    def _do(
-        self, work: Callable[[sqlite3.Connection], Answer], wait: float | None = None
-    ) -> Answer:
-        """One transaction. A damaged file is set aside, and the work done on a new one.
-
-        Args:
-            wait: seconds for those of others; None is as long as a page waits.
-        """
-        wait = PATIENCE if wait is None else wait
-        try:
-            with suppress(_Damaged):
-                return self._transaction(work, wait)
-            with _SETTING_ASIDE:
-                try:
-                    return self._transaction(work, wait)  # another thread has started a new file
-                except _Damaged as damage:
-                    self._set_aside(damage)
-            return self._transaction(work, wait)
-        except (sqlite3.Error, OSError) as error:
-            why = "the disk is full" if _is_no_room(error) and self._full() else error
-            raise HistoryUnavailable(
-                f"the run history cannot be used: {why} ({self.path})"
-            ) from error
-
-    def _transaction(self, work: Callable[[sqlite3.Connection], Answer], wait: float) -> Answer:
-        """One transaction; on a full disk one that needs no room, so that runs can be deleted.
-
-        A log beside the file takes room even to read. In memory it takes none, but a power cut
-        would damage the file: only where it would not work at all otherwise.
-        """
-        try:
-            return self._attempt(work, wait, log="WAL")
-        except sqlite3.OperationalError as error:
-            if not _is_no_room(error):
-                raise
-            with suppress(sqlite3.OperationalError):
-                return self._attempt(work, wait, log="MEMORY")
-            raise
-
-    def _full(self) -> bool:
-        with suppress(OSError):
-            return shutil.disk_usage(self.path.parent).free < FULL
-        return False
-
-    def _attempt(
-        self, work: Callable[[sqlite3.Connection], Answer], wait: float, log: str
-    ) -> Answer:
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # The write lock is taken at once: no transaction fails half-way for it.
-        opened = sqlite3.connect(self.path, timeout=wait, isolation_level="IMMEDIATE")
-        try:
-            with closing(opened) as db, db:
-                if log == "MEMORY":  # without the other files that a shared log needs
-                    db.execute("PRAGMA locking_mode = EXCLUSIVE")
-                with suppress(sqlite3.OperationalError):  # it is being set now, or cannot be
-                    db.execute(f"PRAGMA journal_mode = {log}")
-                db.execute("PRAGMA synchronous = NORMAL")
-                db.execute("PRAGMA secure_delete = ON")  # what is deleted leaves the file too
-                self._prepare(db)
-                return work(db)
-        except sqlite3.DatabaseError as error:
-            raise _Damaged(error) if _is_damage(error) else error from None
-
-    def _prepare(self, db: sqlite3.Connection) -> None:
-        version = db.execute("PRAGMA user_version").fetchone()[0]
-        if version > SCHEMA:
-            raise HistoryUnavailable(
-                f"the run history has format {version}, this version reads {SCHEMA}: "
-                f"it was written by a newer one ({self.path})"
-            )
-        if version < SCHEMA:
-            db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {SCHEMA}; COMMIT")
-
-    def _set_aside(self, damage: Exception) -> None:
-        """Give a damaged file another name."""
-        stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:8]}"
-        aside = self.path.with_name(f"{self.path.stem}.damaged-{stamp}{self.path.suffix}")
-        for ending in ("", "-wal", "-shm"):
-            with suppress(FileNotFoundError):
-                os.replace(f"{self.path}{ending}", f"{aside}{ending}")
-        self.notice = (
-            f"The run history could not be read ({damage}). The file was set aside as {aside}, "
-            "and a new history started."
-        )
-
-
-class _Damaged(sqlite3.DatabaseError):
-    """The file is not a database, or not a whole one."""
-
-
-def _is_damage(error: sqlite3.Error) -> bool:
-    # The low byte is the kind, the rest tells more about it.
-    code = getattr(error, "sqlite_errorcode", 0)
-    kind = code & 0xFF
-    if code == sqlite3.SQLITE_READONLY_DBMOVED:
-        return True  # another thread has just set it aside
-    return kind in _DAMAGE or str(error).startswith(("no such table", "no such column"))
-
-
-def _is_no_room(error: Exception) -> bool:
-    """Whether it may come of a full disk."""
-    kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return kind in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 
 
 def _mine(owner: str) -> tuple[str, tuple[str, ...]]:

@@ -14,7 +14,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from playground.history.database import History, HistoryUnavailable
+from playground.history.database import History
+from playground.history.file import FileUnavailable
 from playground.history.names import title
 from playground.runs.pool import RUNS
 from playground.runs.run import Run
@@ -105,9 +106,9 @@ class Recorder:
             kept.id = self.history.add(owner, label, began, view, instead=replaced)
             kept.title = label
             self.problem = None
-        except HistoryUnavailable as error:
+        except FileUnavailable as error:
             self.problem = str(error)
 
 
 RECORDER = Recorder()
-RUNS.on_end = RECORDER.keep
+RUNS.on_end.append(RECORDER.keep)

@@ -66,7 +66,7 @@ class Runs:
     ) -> None:
         self.max_runs, self.grace = max_runs, grace
         # Called with every run that has ended, by its worker, or that is discarded, under the lock.
-        self.on_end: Callable[[Run], None] = lambda run: None
+        self.on_end: list[Callable[[Run], None]] = []
         self._workers, self._device = workers, device
         self._schedule = Schedule(max_active)
         self._lock = self._schedule.lock
@@ -171,8 +171,12 @@ class Runs:
         with self._lock:
             if run in self._runs:
                 self._runs.remove(run)
-                self.on_end(run)
+                self._tell_end(run)
                 run.free()
+
+    def _tell_end(self, run: Run) -> None:
+        for hear in self.on_end:
+            hear(run)
 
     def close(self) -> None:
         """End all runs and threads; returns when the steps being made are over."""
@@ -269,7 +273,7 @@ class Runs:
             run.take_turn()
             spent = time.thread_time() - start  # what else keeps the machine busy is nobody's fault
             if run.ended:
-                self.on_end(run)
+                self._tell_end(run)
             with self._lock:
                 # An answer costs a slice, as a turn that ended early does.
                 self._schedule.hand_back(run, SLICE if asked else max(SLICE, spent))

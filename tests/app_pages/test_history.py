@@ -14,7 +14,8 @@ from core.train import Change
 from helpers import SMALL, fine, opened, spec_for, texts, wait
 from playground.experiments.comparison import Comparison
 from playground.experiments.variants import make_setup
-from playground.history.database import History, HistoryUnavailable
+from playground.history.database import History
+from playground.history.file import FileUnavailable
 from playground.history.names import specs_of, tell_apart, title
 from playground.history.recorder import RECORDER, WORTH_KEEPING, Recorder
 from playground.runs.pool import Runs
@@ -43,7 +44,7 @@ def memory(tmp_path):
 @pytest.fixture
 def runs(memory):
     runs = Runs(workers=1, grace=3600)
-    runs.on_end = memory.keep
+    runs.on_end = [memory.keep]
     yield runs
     runs.close()
 
@@ -134,7 +135,7 @@ def test_a_run_that_goes_on_after_its_end_takes_the_place_of_its_first_part(runs
 
 def test_runs_of_a_visitor_who_left_are_kept(memory):
     runs = Runs(workers=1, grace=0.01)
-    runs.on_end = memory.keep
+    runs.on_end = [memory.keep]
     run = runs.start("tab", spec_for(steps=FOREVER))
     wait(lambda: len(run.view().loss) > WORTH_KEEPING)
     runs.leave("tab")
@@ -169,7 +170,7 @@ def test_each_visitor_has_runs_of_their_own(runs, memory):
 
 def test_a_history_that_cannot_be_used_stops_no_run(runs, memory, monkeypatch):
     def refuse(*_, **__):
-        raise HistoryUnavailable("the disk is full")
+        raise FileUnavailable("the disk is full")
 
     monkeypatch.setattr(memory.history, "add", refuse)
     run = runs.start("tab", spec_for())
@@ -377,7 +378,7 @@ def test_why_a_run_cannot_be_deleted_is_said_and_it_stays_chosen(monkeypatch):
     test = choose(opened("history"), 0)
 
     def refuse(self, owner, id):
-        raise HistoryUnavailable("the disk is full")
+        raise FileUnavailable("the disk is full")
 
     with monkeypatch.context() as patch:
         patch.setattr(History, "delete", refuse)

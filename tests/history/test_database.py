@@ -20,7 +20,9 @@ from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
 from core.train import Change, Trainer
 from playground.history import database as module
-from playground.history.database import History, HistoryUnavailable, data_folder
+from playground.history import file
+from playground.history.database import History
+from playground.history.file import FileUnavailable, data_folder
 from playground.runs.snapshot import take_frame
 from playground.runs.spec import Spec
 from playground.runs.view import Record, Status
@@ -145,8 +147,8 @@ def test_a_text_of_ones_own_is_kept_by_its_hash(history, path):
     text = "a private letter, written with care. " * 20
     spec = spec_for(TASKS["text"](source="own", length=8, text=text))
     number = add(history, spec=spec)
-    for file in path.parent.iterdir():
-        assert b"private letter" not in file.read_bytes()
+    for kept in path.parent.iterdir():
+        assert b"private letter" not in kept.read_bytes()
     with pytest.raises(ValueError, match="hand in the text"):
         loaded(history, "anna", number)
     with pytest.raises(ValueError, match="SHA-256 differs"):
@@ -245,7 +247,7 @@ def test_a_locked_file_is_said_after_a_page_s_patience_and_not_a_run_s(history, 
     add(history)
     waited = []
     connect = sqlite3.connect
-    monkeypatch.setattr(module, "PATIENCE", 0.01)
+    monkeypatch.setattr(file, "PATIENCE", 0.01)
     monkeypatch.setattr(
         sqlite3,
         "connect",
@@ -261,12 +263,12 @@ def test_a_locked_file_is_said_after_a_page_s_patience_and_not_a_run_s(history, 
         lambda: history.delete("anna", 1),
         lambda: history.rename("anna", 1, "x"),
     ):
-        with pytest.raises(HistoryUnavailable, match="locked"):
+        with pytest.raises(FileUnavailable, match="locked"):
             call()
     other.close()
     assert set(waited) == {0.01}
     add(history)
-    assert waited[-1] == module.WAIT
+    assert waited[-1] == file.WAIT
 
 
 def test_a_longer_version_replaces_an_entry_and_never_loses_it(history, monkeypatch):
@@ -276,7 +278,7 @@ def test_a_longer_version_replaces_an_entry_and_never_loses_it(history, monkeypa
     number = add(history)
     with monkeypatch.context() as broken:
         broken.setattr(module, "_drop_oldest", full)
-        with pytest.raises(HistoryUnavailable):
+        with pytest.raises(FileUnavailable):
             history.add("anna", "longer", SPEC, view_of(), instead=(number, "scale=none"))
     assert labels(history) == ["scale=none"]
     longer = history.add("anna", "longer", SPEC, view_of(), instead=(number, "scale=none"))
@@ -380,7 +382,7 @@ def test_a_damaged_file_is_set_aside_and_said(history, path):
     assert history.list("anna") == ()
     (aside,) = path.parent.glob("*.damaged-*")
     assert aside.read_bytes().startswith(b"no database")
-    assert str(aside) in history.notice and "new history" in history.notice
+    assert str(aside) in history.notice and "a new run history" in history.notice
     add(history)
     damage(path)
     assert add(history), "a second time, and while writing"
@@ -423,17 +425,17 @@ def test_a_file_of_a_newer_version_is_left_alone(history, path):
     with sqlite3.connect(path) as db:
         db.execute("PRAGMA user_version = 99")
     db.close()
-    with pytest.raises(HistoryUnavailable, match="format 99"):
+    with pytest.raises(FileUnavailable, match="format 99"):
         history.list("anna")
     assert history.notice is None and not list(path.parent.glob("*.damaged-*"))
 
 
 def test_a_place_that_cannot_be_written_is_a_message(tmp_path):
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(HistoryUnavailable, match="run history cannot be used"):
+    with pytest.raises(FileUnavailable, match="run history cannot be used"):
         add(History(tmp_path / "file" / "history.sqlite3"))
     (tmp_path / "history.sqlite3").mkdir()
-    with pytest.raises(HistoryUnavailable, match="unable to open"):
+    with pytest.raises(FileUnavailable, match="unable to open"):
         add(History(tmp_path / "history.sqlite3"))
 
 
@@ -504,7 +506,7 @@ def test_the_folder_is_where_the_system_keeps_such_data(monkeypatch, system, env
 def test_without_a_home_folder_the_message_says_what_to_set(monkeypatch):
     without_settings(monkeypatch)
     monkeypatch.setattr("os.path.expanduser", lambda path: path)
-    with pytest.raises(HistoryUnavailable, match="PLAYGROUND_DATA"):
+    with pytest.raises(FileUnavailable, match="PLAYGROUND_DATA"):
         History().list("anna")
 
 
@@ -532,8 +534,8 @@ def failed(message: str, code: int) -> sqlite3.OperationalError:
 
 def fill_disk(monkeypatch) -> None:
     monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=OnFullDisk))
-    nothing = module.shutil.disk_usage("/")._replace(free=0)
-    monkeypatch.setattr(module.shutil, "disk_usage", lambda path: nothing)
+    nothing = file.shutil.disk_usage("/")._replace(free=0)
+    monkeypatch.setattr(file.shutil, "disk_usage", lambda path: nothing)
 
 
 def test_on_a_full_disk_runs_are_read_and_deleted_and_what_needs_room_is_refused(
@@ -542,7 +544,7 @@ def test_on_a_full_disk_runs_are_read_and_deleted_and_what_needs_room_is_refused
     first, second = add(history), add(history)
     fill_disk(monkeypatch)
     assert [entry.id for entry in history.list("anna")] == [second, first]
-    with pytest.raises(HistoryUnavailable, match="the disk is full"):
+    with pytest.raises(FileUnavailable, match="the disk is full"):
         add(history)
     history.delete("anna", first)
     monkeypatch.undo()

@@ -391,7 +391,7 @@ def test_a_checkpoint_of_a_run_that_was_over_says_so_and_trains_on_when_steps_ar
 def test_what_was_loaded_is_a_new_run_only_once_it_has_trained_on(controller, tmp_path):
     memory = Recorder(History(tmp_path / "history.sqlite3"))
     memory.set_owner("visitor", "anna")
-    controller.runs.on_end = memory.keep
+    controller.runs.on_end = [memory.keep]
     spec = spec_for(steps=30)
     for steps in (25, 30):
         controller.resume(saved_run.load(saved_run.save(*trained(spec, steps), spec)))
