@@ -8,7 +8,17 @@ from playground import ready
 
 ready.wait()  # what is imported below takes seconds at first
 
-from playground.ui import allowed, controls, for_class, link, notes, page_head, run_panels, turned
+from playground.ui import (
+    allowed,
+    class_session,
+    controls,
+    for_class,
+    link,
+    notes,
+    page_head,
+    run_panels,
+    turned,
+)
 from playground.ui.components import live_stream
 from playground.ui.components.cookie import remember_visitor
 from playground.ui.knob import KEYS
@@ -61,7 +71,8 @@ with st.sidebar:
     controls.draw(controller().device, look)
 controls.open_page()
 notes.draw()
-if history_mode() == "visitor":
+class_session.hear_runs(controller().owner)
+if history_mode() == "visitor" or page.url_path == "class":
     remember_visitor()
 say_history_problem()
 page_head.draw_styles()

@@ -163,6 +163,8 @@ OTHERS = {
     "variants": Other(("compare",)),
     "seeds": Other(("compare",), one_of(*SEEDS)),
     "scenario": Other(("scenarios",)),
+    "class": Other(("class",)),
+    "teacher": Other(("class",)),
     "lookup_words": Other(("lookup",)),
     "lookup_query": Other(("lookup",)),
     "lookup_key": Other(("lookup",)),

@@ -34,6 +34,12 @@ INSTRUMENTS: dict[str, About] = {
         "compare_arrows",
         "app_pages/compare.py",
     ),
+    "class": About(
+        "Class",
+        "Predict together, and see on one board what everybody tried.",
+        "groups",
+        "app_pages/class_room.py",
+    ),
     "history": About(
         "History", "Your earlier runs, laid over each other.", "history", "app_pages/history.py"
     ),

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
+from playground.history.file import FileUnavailable
 from playground.ui.literal import literal
 
 
@@ -11,7 +12,7 @@ def press(action: Callable[..., None], *args) -> None:
     """Do what a button says; if it cannot be done, the page says why."""
     try:
         action(*args)
-    except ValueError as error:
+    except (ValueError, FileUnavailable) as error:
         st.session_state.refused = str(error)
 
 
