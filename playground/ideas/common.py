@@ -3,17 +3,13 @@
 import html
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import partial
 from itertools import zip_longest
 from typing import Any, TypeVar
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
-from core.config import ModelConfig
-from core.model import Transformer, build_model
 from core.train import Trainer
 from playground.experiments.comparison import Comparison
 from playground.experiments.series import Series, any_live, averaged, common_step, waiting
@@ -26,10 +22,15 @@ from playground.live.channel import scene_of_runs
 from playground.live.picture import Html, Part, Plot, Shown, captioned
 from playground.runs.spec import Spec, in_nats
 from playground.runs.view import View
-from playground.ui import allowed, compare_panels, play_buttons
+from playground.ui import compare_panels, model_copy, play_buttons
 from playground.ui.components import live_html, number_cells, show_plot
 from playground.ui.glossary import explain
 from playground.ui.knob import Knob
+from playground.ui.layout import beside as beside
+from playground.ui.layout import more as more
+from playground.ui.layout import row as row
+from playground.ui.model_copy import PATIENCE, Copied
+from playground.ui.model_copy import forget_copy as forget_copy
 from playground.ui.page_head import Tall, head, projector
 from playground.ui.page_head import tall as tall
 from playground.ui.page_list import IDEAS
@@ -38,7 +39,6 @@ from playground.ui.session import channel, start_runs
 from playground.ui.session import controller as my_controller
 
 SEEDS = 3  # of a contrast that is taken to the Compare page
-PATIENCE = 5.0  # seconds to wait for what an idle run is asked
 
 Found = TypeVar("Found")
 Views = dict[str, View]  # the runs of a page, by name
@@ -63,29 +63,10 @@ def tex(number: str) -> str:
 # --- knobs ----------------------------------------------------------------------------------
 
 
-def row() -> DeltaGenerator:
-    """Room for knobs and buttons side by side."""
-    return st.container(horizontal=True, vertical_alignment="bottom")
-
-
-def more() -> DeltaGenerator:
-    """Room for what is chosen less often: behind a button, unless a link leaves only a few."""
-    if allowed.limited_here():
-        return row()
-    return st.popover("More", icon=":material/tune:")
-
-
 def choose(*knobs: Knob) -> list[Any]:
     """Draw knobs side by side, and read them off in this order."""
     with row():
         return [knob.draw() for knob in knobs]
-
-
-def beside(share: float, **style: Any) -> Sequence[DeltaGenerator]:
-    """Two columns, the left one wider; in projector mode one below the other."""
-    if projector():
-        return st.container(), st.container()
-    return st.columns([share, 1], gap="medium", **style)
 
 
 # --- text, formula, code, links -------------------------------------------------------------
@@ -268,46 +249,9 @@ def measured_when_idle(
         return None
 
 
-@dataclass(frozen=True)
-class Copied:
-    """The model that a page looks into: a copy, as it was at one step of a run."""
-
-    run: Any  # None: untrained
-    step: int
-    model: Transformer
-
-
 def copied(name: str, spec: Spec) -> tuple[Copied, View | None]:
-    """The page's trained model, at the step at which it was asked for; else the untrained one.
-
-    While the run trains, the copy stays as it is, until its reader asks for a newer one
-    (`forget_copy`): what changed under one's eyes could not be looked into.
-    """
-    run = idea_runs(name).run_of(spec)
-    view = None if run is None else run.view()
-    if view is None or not len(view.loss):
-        return Copied(None, 0, untrained(spec.model, spec.training.seed)), view
-    kept: Copied | None = st.session_state.get(f"{name} model")
-    mine = kept if kept is not None and kept.run is run else None
-    if mine is not None and (view.live or mine.step == len(view.loss)):
-        return mine, view
-    asked = run.ask(lambda trainer: (trainer.step_count, deepcopy(trainer.model).cpu()))
-    try:
-        st.session_state[f"{name} model"] = mine = Copied(run, *asked.result(PATIENCE))
-    except (TimeoutError, ValueError):  # its worker is busy, or it is no longer in memory
-        mine = mine or Copied(None, 0, untrained(spec.model, spec.training.seed))
-    return mine, view
-
-
-def forget_copy(name: str) -> None:
-    """Ask for the model as it is now, at the next look."""
-    st.session_state.pop(f"{name} model", None)
-
-
-@lru_cache(maxsize=8)
-def untrained(config: ModelConfig, seed: int) -> Transformer:
-    """A model before its first step."""
-    return build_model(config, seed)
+    """A copy of the page's trained model, and its run: see `playground.ui.model_copy`."""
+    return model_copy.copied(name, idea_runs(name).run_of(spec), spec)
 
 
 def _start(name: str, setup: Setup) -> None:

@@ -144,6 +144,7 @@ def _controls(text: str) -> tuple[str, ...]:
 
 _switch = partial(from_text, KNOBS["residual"])  # a switch of the page reads as one of the model
 PLAYGROUND, COMPARED = ("",), ("compare", "scenarios")
+WRITING = ("prompt", "temperature", "top_k", "top_p", "seed", "at", "text")  # of its panel
 SEEDS = (1, 2, 3, 5, 6, 8, 10)
 STAGES = {"scores": "q·k", "scaled": "·scale", "masked": "+mask", "weights": "softmax"}
 OTHERS = {
@@ -173,6 +174,7 @@ OTHERS = {
     "writing_prompt": Other(("writing",)),
     "writing_text": Other(("writing",)),
 } | {f"lookup_key_{i}": Other(("lookup",)) for i in range(1, 5)}
+OTHERS |= {f"write_{name}": Other(PLAYGROUND) for name in WRITING}
 
 
 def check_link(page: Page) -> None:

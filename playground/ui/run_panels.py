@@ -19,7 +19,6 @@ from playground.figures import (
     spread_chart,
 )
 from playground.figures.loss import NOT_BEGUN
-from playground.figures.written import written_html
 from playground.history.names import title
 from playground.live.channel import Scene, is_live, state_of
 from playground.live.picture import Html, Part, Plot, Shown, Slider, captioned
@@ -35,8 +34,7 @@ from playground.runs.snapshot import (
 )
 from playground.runs.spec import Spec, changes_by_step, in_nats, value_text
 from playground.runs.view import LAST, View, waiting_for
-from playground.runs.writing import Written
-from playground.ui import controls, data_panel, download_panel, model_panel
+from playground.ui import controls, data_panel, download_panel, model_panel, writing_panel
 from playground.ui.choices import HEIGHT, NEWEST, PROJECTED, Choices
 from playground.ui.components import live_html, live_slider, number_cells, show_plot, two_lines
 from playground.ui.glossary import explain
@@ -168,11 +166,7 @@ def draw(controller: Controller) -> None:
     left_below, right_below = st.columns([2, 1], gap="medium", vertical_alignment="bottom")
     with right_below:
         controls.draw_example(spec)
-    tabs = st.tabs(
-        ["Predictions", "Health", "What changed", "Data", "This model", "Download"],
-        key="details",
-        on_change="rerun",
-    )
+    tabs = st.tabs(tabs_of(spec), key="details", on_change="rerun")
     if Choices.of_page() != chosen:  # a widget has settled on another value
         parts = show(controller)
     with top:
@@ -189,6 +183,12 @@ def draw(controller: Controller) -> None:
     with left_below:
         live_slider(parts["scrubber"], _scrub)
     details(controller, tabs, parts)
+
+
+def tabs_of(spec: Spec) -> list[str]:
+    """What there is to open below the figures; a model that writes has a tab for it."""
+    write = ["Write"] if writing_panel.writes(spec) else []
+    return ["Predictions", *write, "Health", "What changed", "Data", "This model", "Download"]
 
 
 def configuration(spec: Spec, changes: Iterable[Change] = (), step: int | None = None) -> str:
@@ -399,18 +399,19 @@ def _scrub(step: int) -> None:
 
 def details(controller: Controller, tabs: Sequence[Any], parts: dict[str, Shown]) -> None:
     """Predictions, health, what changed, what is learnt, what this model is: the open one."""
-    drawers = (
-        lambda: [live_html(parts["predictions"]), live_html(parts["sample"])],
-        lambda: health_panel(parts),
-        lambda: live_html(parts["changed"]),
-        lambda: data_panel.draw(controller.spec, **references(controller.spec)),
-        lambda: model_panel.draw(controller.spec),
-        lambda: download_panel.draw(controller),
-    )
-    for tab, drawer in zip(tabs, drawers, strict=True):
+    drawers = {
+        "Predictions": lambda: [live_html(parts["predictions"]), live_html(parts["sample"])],
+        "Write": lambda: writing_panel.draw(controller),
+        "Health": lambda: health_panel(parts),
+        "What changed": lambda: live_html(parts["changed"]),
+        "Data": lambda: data_panel.draw(controller.spec, **references(controller.spec)),
+        "This model": lambda: model_panel.draw(controller.spec),
+        "Download": lambda: download_panel.draw(controller),
+    }
+    for name, tab in zip(tabs_of(controller.spec), tabs, strict=True):
         if tab.open:
             with tab:
-                drawer()
+                drawers[name]()
 
 
 def how_it_wrote(spec: Spec, step: int) -> str:
@@ -421,13 +422,6 @@ def how_it_wrote(spec: Spec, step: int) -> str:
         f"drawn at temperature {TEMPERATURE:g}, seed {SAMPLE_SEED}, and read as the next input. "
         "The more orange it is, the less the model expected it; point at it to see what it did."
     )
-
-
-def written(spec: Spec, sample: Written) -> str:
-    """What a model wrote, as HTML."""
-    vocabulary = spec.task.vocabulary
-    alternatives = [[vocabulary[i] for i in ids] for ids in sample.alternatives]
-    return written_html(sample.letters, sample.chances, alternatives, sample.before)
 
 
 def predictions(spec: Spec, frame: Frame) -> dict[str, Part]:
@@ -442,7 +436,7 @@ def predictions(spec: Spec, frame: Frame) -> dict[str, Part]:
     sample = ""
     if frame.sample is not None:
         sample = f"<small>{html.escape(how_it_wrote(spec, frame.written_at))}</small>"
-        sample += written(spec, frame.sample)
+        sample += writing_panel.sample_html(spec.task, frame.sample)
     return {"predictions": Html(cards), "sample": Html(sample)}
 
 

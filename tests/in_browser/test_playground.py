@@ -372,6 +372,40 @@ def test_every_tab_of_details_draws_while_it_runs(visit):
     tab.key("model_drawing").locator("svg:visible").wait_for()
 
 
+def test_the_model_of_a_run_writes_and_goes_on_from_another_character(visit):
+    tab = visit(task="text", text_source="grammar", steps=FOREVER, **SMALL)
+    play(tab, 20)
+    tab.page.get_by_role("tab", name="Write").click()
+    tab.see("writes on from the prompt", "and is still training")
+    tab.page.wait_for_selector(".st-key-write_alternatives .live-plot[data-newplots]")
+    letters = "plot.data[0].text.flat()"
+    before = tab.plot("write_picture", letters)
+    assert len([letter for letter in before if letter]) == 65  # a newline, and what it writes
+
+    def click(key: str, x: float, y: float) -> None:
+        """On a point of a figure's first panel, in its own units."""
+        plot = tab.key(key).locator(".live-plot")
+        plot.scroll_into_view_if_needed()
+        at = tab.plot(
+            key,
+            f"(({{_offset: l, d2p: x}}, {{_offset: t, d2p: y}}) => [l + x({x}), t + y({y})])"
+            "(plot._fullLayout.xaxis, plot._fullLayout.yaxis)",
+        )
+        plot.click(position={"x": at[0], "y": at[1]})
+
+    click("write_picture", 6, 0)  # the sixth of the written ones
+    tab.until(lambda: tab.link().get("write_at") == "6")
+    tab.see("Character 6 is")
+    bars = "plot.data[0].x"
+    told = tab.plot("write_alternatives", bars)
+    click("write_alternatives", told[1] / 2, 0.8)  # the second bar: of what the model says
+    tab.until(lambda: tab.plot("write_picture", letters) != before, "it does not go on from it")
+    after = tab.plot("write_picture", letters)
+    assert after[1:6] == before[1:6]
+    tab.key("write_restart").wait_for()
+    tab.press("pause")
+
+
 # --- what goes wrong ----------------------------------------------------------------------------
 
 

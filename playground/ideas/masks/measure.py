@@ -20,7 +20,7 @@ from core.tasks.question import SEPARATOR
 from core.tokens import PAD
 from core.trace import Recorder
 from core.train import cross_entropy
-from playground.ideas.shared_measures import stream
+from playground.runs.inside import stream
 
 MAX_LENGTH = 12
 MOST_LAYERS = 4

@@ -15,7 +15,7 @@ from core.tasks import TASKS
 from core.tasks.base import Batch
 from core.trace import Recorder
 from core.train import Trainer, cross_entropy
-from playground.ideas.shared_measures import stream
+from playground.runs.inside import stream
 
 DEPTHS = (1, 2, 4, 8, 16, 32)
 D_MODEL, N_HEADS = 48, 4

@@ -1,9 +1,8 @@
-"""Writing: what a model answers layer by layer, where it looks, what a key-value cache saves."""
+"""Writing: what a key-value cache saves, computed and timed."""
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import torch
@@ -11,13 +10,9 @@ import torch
 from core.cache import NO_CACHE, Cache, NoCache
 from core.config import ModelConfig, TrainConfig
 from core.model import Transformer, build_model
-from core.tasks import PAD
 from core.tasks.text import Text
-from core.trace import Recorder
-from playground.ideas.shared_measures import stream
 from playground.runs.spec import Spec
 
-GUESSES = 4  # of each layer
 STEPS, RATE, SLOW_RATE = 400, 4e-3, 1e-3
 LENGTHS = (16, 64, 128, 256, 512)  # at which the next token is timed
 LEAST, SECONDS = 3, 0.15  # tokens timed at each length, and for how long
@@ -30,48 +25,6 @@ def spec(source: str) -> Spec:
     return Spec(model, task, TrainConfig(steps=STEPS, lr=RATE, schedule="cosine", warmup=20))
 
 
-@lru_cache(maxsize=4)
-def untrained(config: ModelConfig, seed: int) -> Transformer:
-    """The model before its first step."""
-    return build_model(config, seed)
-
-
-@dataclass(frozen=True)
-class Inside:
-    """How a model comes to its next token."""
-
-    weights: np.ndarray  # float32 [block, head, key]: where the last token read looks
-    tokens: np.ndarray  # int64 [stage, guess]: what would be answered after each block
-    chances: np.ndarray  # float32 [stage, guess]
-
-    @property
-    def settled(self) -> int:
-        """The first stage from which on the best guess is that of the whole model."""
-        best = self.tokens[:, 0]
-        other = np.flatnonzero(best != best[-1])
-        return int(other[-1]) + 1 if other.size else 0
-
-
-@torch.no_grad()
-def inside(model: Transformer, ids: Sequence[int]) -> Inside:
-    """Look into a model that has read `ids` (their last `max_len`) and is asked for the next one.
-
-    The logit lens (nostalgebraist 2020): what the output layer would answer if the blocks that
-    come after were not there. Stage 0 is the embedding, before any block.
-    """
-    trace = Recorder()
-    read = torch.tensor([list(ids)[-model.max_len :]], device=model.unembed.weight.device)
-    model(read, trace)
-    weights = [w[0, :, -1] for name, w in trace.seen.items() if name.endswith(".weights")]
-    stages = torch.stack([x[0, -1] for x in stream(trace)])  # [stage, d_model]
-    logits = model.unembed(model.norm(stages)).float()
-    logits[:, PAD] = -torch.inf
-    best = logits.softmax(-1).topk(GUESSES)
-    return Inside(
-        torch.stack(weights).cpu().numpy(), best.indices.cpu().numpy(), best.values.cpu().numpy()
-    )
-
-
 # --- the key-value cache --------------------------------------------------------------------
 
 
@@ -81,7 +34,8 @@ def operations(config: ModelConfig, length: int, new: int) -> int:
     The others come from the cache. Without one all tokens are new: `new` is `length`.
     """
     d, hidden = config.d_model, config.d_hidden
-    projections, feed_forward = 4 * d * d, 2 * d * hidden * config.ffn
+    projections = 4 * d * d
+    feed_forward = (3 if config.gated else 2) * d * hidden * config.ffn  # a gate is a third matrix
     products = 2 * length * d  # q·k, and the mix of the values
     block = new * (projections + feed_forward + products)
     return 2 * (config.n_layers * block + new * d * config.vocab_size)
