@@ -23,6 +23,7 @@ from torch import Tensor
 from core.masks import Rule
 
 Made = TypeVar("Made")
+State = Tensor | tuple[Tensor, Tensor]  # of a GRU, of an LSTM
 
 
 def looks_ahead(may_see: Rule) -> bool:
@@ -35,6 +36,7 @@ class NoCache:
     """Nothing is kept: every call reads its sequence from the beginning, as training does."""
 
     length = 0  # tokens that earlier calls have read
+    state: State | None = None  # of a recurrent layer after them
 
     def check(self, may_see: Rule) -> None:
         """Refuse a mask under which what is kept would be wrong (ValueError)."""
@@ -46,6 +48,9 @@ class NoCache:
     def extend(self, *new: Tensor, dim: int) -> tuple[Tensor, ...]:
         """Each tensor behind what is kept of it, along the axis of the positions."""
         return new
+
+    def keep(self, state: State) -> None:
+        """The state that a recurrent layer has come to; the next call begins with it."""
 
     def once(self, make: Callable[[], Made]) -> Made:
         """What `make` gives; with a cache, what it gave the first time."""
@@ -83,6 +88,9 @@ class Cache(NoCache):
         self._kept = new
         self.length = new[0].shape[dim]
         return new
+
+    def keep(self, state: State) -> None:
+        self.state = state
 
     def once(self, make: Callable[[], Made]) -> Made:
         if not self._made:

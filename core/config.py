@@ -9,7 +9,7 @@ run goes on ("hot"); the command line and the app's knobs are read off these fie
 from dataclasses import dataclass
 from typing import Any
 
-from core.forms import USUAL_MASK, form_of
+from core.forms import Form, form_of
 from core.knobs import Knobs, check_knobs, knob
 from core.size import Size
 
@@ -17,7 +17,7 @@ from core.size import Size
 # ARCHITECTURES in model, SCALES in attention, POSITIONS in positions, MASKS in masks, NORMS,
 # NORM_TYPES and ACTIVATIONS in blocks, INITS in init, OPTIMIZERS and SCHEDULES in optimize;
 # PRECISIONS are the keys of DTYPES in device.
-ARCHITECTURES = ("decoder", "encoder", "encoder-decoder", "vit")
+ARCHITECTURES = ("decoder", "encoder", "encoder-decoder", "vit", "gru", "lstm")
 SCALES = ("sqrt_d_head", "none", "d_head", "sqrt_d_model")
 POSITIONS = ("sinusoidal", "learned", "none", "rotary", "alibi")
 MASKS = ("auto", "causal", "none", "window")
@@ -38,7 +38,7 @@ FROM_TASK = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelConfig(Knobs, Size):
+class ModelConfig(Knobs, Form, Size):
     """One transformer (Vaswani et al. 2017, "Attention Is All You Need") and its switches.
 
     The first three fields come from the task: `ModelConfig.for_task(task, d_model=128)`.
@@ -136,16 +136,6 @@ class ModelConfig(Knobs, Size):
                     f"{name}={has}: task {task.name} {FROM_TASK[name].format(needed)}; "
                     "ModelConfig.for_task(task) fits them"
                 )
-
-    @property
-    def form(self) -> str:
-        """The form of a task that it reads."""
-        return form_of(self.architecture)
-
-    @property
-    def mask_rule(self) -> str:
-        """The mask in force: `mask`, or the usual one of the architecture."""
-        return USUAL_MASK[self.architecture] if self.mask == "auto" else self.mask
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from core.cache import NO_CACHE, Cache, looks_ahead
-from core.model import Transformer
+from core.model import Model
 from core.tokens import PAD
 
 Choose = Callable[[Tensor], Tensor]
@@ -84,7 +84,7 @@ def sampler(
 
 @torch.no_grad()
 def generate(
-    model: Transformer,
+    model: Model,
     inputs: Sequence[Int[Tensor, "batch ..."]],
     n_new: int,
     choose: Choose = greedy,

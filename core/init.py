@@ -69,6 +69,11 @@ def torch_default(name: str, p: Tensor, config: ModelConfig, generator: Generato
         nn.init.zeros_(p)
 
 
+def recurrent(name: str, p: Tensor, config: ModelConfig, generator: Generator) -> None:
+    """What nn.GRU and nn.LSTM do on their own, whatever `init` says: U(±1/√d_model)."""
+    nn.init.uniform_(p, -(config.d_model**-0.5), config.d_model**-0.5, generator=generator)
+
+
 # The switch `init`: name -> how each parameter is filled.
 INITS: dict[str, Callable[[str, Tensor, ModelConfig, Generator], None]] = {
     "xavier": xavier,
@@ -98,4 +103,6 @@ def initialise(model: nn.Module, config: ModelConfig, seed: int) -> None:
     for name, parameter in model.named_parameters():
         if "around_" in name or "norm." in name:
             continue  # a norm starts as the plain normalisation: gain 1, shift 0
-        INITS[config.init](name, parameter, config, generator_of(name, seed))
+        of_a_recurrent_layer = not config.attends and name.startswith("blocks.")
+        draw = recurrent if of_a_recurrent_layer else INITS[config.init]
+        draw(name, parameter, config, generator_of(name, seed))

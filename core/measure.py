@@ -11,7 +11,7 @@ from core.attention import SCALES
 from core.config import ModelConfig
 from core.generate import generate
 from core.masks import hidden_score
-from core.model import Transformer
+from core.model import Model
 from core.tasks import Batch
 from core.tokens import IGNORED, PAD
 
@@ -122,7 +122,7 @@ def spread_at_start(config: ModelConfig, attention: str = "blocks.0.attention") 
 
 
 @torch.no_grad()
-def future_influence(model: Transformer, inputs: tuple[Int[Tensor, "batch _"], ...]) -> float:
+def future_influence(model: Model, inputs: tuple[Int[Tensor, "batch _"], ...]) -> float:
     """How far the logits at t move when the token at t+1 changes: 0 under a causal mask.
 
     Measured on the last input of the model, by changing one token in the middle and one at the
@@ -161,7 +161,7 @@ def _accuracy(answers: Int[Tensor, "batch length"], targets: Tensor) -> Accuracy
 
 
 @torch.no_grad()
-def teacher_forced(model: Transformer, batch: Batch) -> Accuracy:
+def teacher_forced(model: Model, batch: Batch) -> Accuracy:
     """What greedy answers are worth while each is given the right answer so far.
 
     Under a causal mask a row is exactly right here where it is without the teacher, too: up to
@@ -170,7 +170,7 @@ def teacher_forced(model: Transformer, batch: Batch) -> Accuracy:
     return _accuracy(model(*batch.inputs).argmax(-1), batch.targets)
 
 
-def free_running(model: Transformer, batch: Batch) -> Accuracy | None:
+def free_running(model: Model, batch: Batch) -> Accuracy | None:
     """What greedy decoding is worth without seeing the answer: it lives with its own.
 
     A model that learnt to read the answer through a leaking mask fails here. None when nothing
@@ -185,7 +185,7 @@ def free_running(model: Transformer, batch: Batch) -> Accuracy | None:
     return _accuracy(answer, batch.targets[:, start:])
 
 
-def free_running_accuracy(model: Transformer, batch: Batch) -> float | None:
+def free_running_accuracy(model: Model, batch: Batch) -> float | None:
     """Share of the scored tokens that it gets right so."""
     found = free_running(model, batch)
     return None if found is None else found.tokens

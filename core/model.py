@@ -17,17 +17,17 @@ from core.blocks import Block, CrossBlock, Stream, final_norm
 from core.cache import NO_CACHE, NoCache
 from core.config import ModelConfig
 from core.device import compute_dtype
-from core.embedding import Embedding, PatchEmbedding, Patches
+from core.embedding import Embedding, Keys, PatchEmbedding, Patches
 from core.init import initialise
 from core.masks import MASKS, Bias, Rule, allowed_keys, as_bias, everything, hide_padding
 from core.positions import POSITIONS, Position
+from core.recurrent import GRU, LSTM, Recurrent
 from core.tokens import PAD
 from core.trace import NO_TRACE, Trace
 
 Tokens = Int[Tensor, "batch length"]
 Read = Int[Tensor, "batch ..."]  # tokens, or patches of a picture, which are many numbers each
 Source = Int[Tensor, "batch source"]
-Keys = Int[Tensor, "batch key"]
 Logits = Float[Tensor, "batch length vocab"]
 Memory = Float[Tensor, "batch source d_model"]
 
@@ -161,17 +161,19 @@ class VisionTransformer(Transformer):
         raise ValueError("a vit answers at its class token, once: it writes nothing")
 
 
-# The switch `architecture`. "encoder" is the same model as "decoder": its task asks for a label at
-# each position, and unless a mask is chosen it sees both ways.
-ARCHITECTURES: dict[str, type[Transformer]] = {
+# The switch `architecture`. "encoder" is the same model as "decoder", with other targets and masks.
+Model = Transformer | Recurrent
+ARCHITECTURES: dict[str, type[Model]] = {
     "decoder": Transformer,
     "encoder": Transformer,
     "encoder-decoder": EncoderDecoder,
     "vit": VisionTransformer,
+    "gru": GRU,
+    "lstm": LSTM,
 }
 
 
-def build_model(config: ModelConfig, seed: int = 0) -> Transformer:
+def build_model(config: ModelConfig, seed: int = 0) -> Model:
     """The model that a config describes, with its initial numbers.
 
     Args:
@@ -184,7 +186,7 @@ def build_model(config: ModelConfig, seed: int = 0) -> Transformer:
     return model
 
 
-def adopt(model: Transformer, old: Transformer) -> Transformer:
+def adopt(model: Model, old: Model) -> Model:
     """Let a model take over another one's parameters and buffers: the very same tensors.
 
     A hot change builds a new model from the new config and lets it adopt what the old one has
@@ -192,6 +194,7 @@ def adopt(model: Transformer, old: Transformer) -> Transformer:
     """
     for name, module in model.named_modules():
         source = old.get_submodule(name)
-        module._parameters.update(source._parameters)
+        for part, parameter in source.named_parameters(recurse=False):
+            setattr(module, part, parameter)  # torch's GRU and LSTM also list theirs
         module._buffers.update(source._buffers)
     return model

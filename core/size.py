@@ -1,5 +1,7 @@
 """How large a model is: what it consists of and what it learns, counted without building it."""
 
+GATES = {"gru": 3, "lstm": 4}  # each reads the input and the state: two matrices, two biases
+
 
 class Size:
     """What a `ModelConfig` knows about its size: a base of it, which reads its fields."""
@@ -21,6 +23,8 @@ class Size:
 
     def how_many(self) -> dict[str, int]:
         """How often each part is there."""
+        if not self.attends:
+            return {"blocks": self.n_layers, "attention": 0, "feed-forward": 0, "norms": 0}
         stacks, per_layer = (2, 3) if self.architecture == "encoder-decoder" else (1, 1)
         blocks, attentions = stacks * self.n_layers, per_layer * self.n_layers
         ffns = self.ffn * blocks
@@ -32,11 +36,14 @@ class Size:
         d, hidden, many = self.d_model, self.d_hidden, self.how_many()
         widening = (2 if self.gated else 1) * (d * hidden + hidden)
         vit = self.architecture == "vit"  # patches have a matrix and a bias, before them a token
+        gates = GATES.get(self.architecture, 0)
+        table = self.position == "learned" and self.attends
         return {
             "embedding": (self.d_patch + 2 if vit else self.vocab_size) * d,
-            "positions": self.max_len * d if self.position == "learned" else 0,
+            "positions": self.max_len * d if table else 0,
             "attention": many["attention"] * 4 * (d * d + d),
             "feed-forward": many["feed-forward"] * (widening + hidden * d + d),
+            "recurrent": many["blocks"] * gates * 2 * (d * d + d),
             "norms": many["norms"] * (1 if self.norm_type == "rms" else 2) * d,
             "unembedding": 0 if self.tie_embeddings and not vit else self.vocab_size * d,
         }

@@ -10,6 +10,7 @@ from core.knobs import quoted
 from core.tasks.add import Add
 from core.tasks.base import VALIDATION_SIZE, Batch, Chance, Prompt, Task
 from core.tasks.dates import Dates
+from core.tasks.distance import Distance
 from core.tasks.images import Images
 from core.tasks.number_words import Numbers
 from core.tasks.recall import Recall
@@ -18,7 +19,8 @@ from core.tasks.text import Text
 from core.tokens import IGNORED, PAD
 
 TASKS: dict[str, type[Task]] = {
-    task.name: task for task in (Reverse, Copy, Sort, Recall, Add, Dates, Numbers, Text, Images)
+    task.name: task
+    for task in (Reverse, Copy, Sort, Recall, Distance, Add, Dates, Numbers, Text, Images)
 }
 
 

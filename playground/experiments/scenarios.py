@@ -83,7 +83,8 @@ def _spread(view: View) -> float:
     """Of the first attention's scaled scores, on the example, before the first step."""
     if not view.frames or view.frames[0].step:
         return math.nan
-    return first_attention(view.frames[0]).spread
+    attention = first_attention(view.frames[0])
+    return math.nan if attention is None else attention.spread
 
 
 def _gradient(view: View) -> float:

@@ -157,6 +157,9 @@ CONTRASTS: dict[str, Contrast] = {
     "mask": Contrast("All masks", _each("mask", "causal", "none", "window")),
     "init": Contrast("All initialisations", _choices("init")),
     "n_layers": Contrast("Blocks 1, 2, 4, 8", _each("n_layers", 1, 2, 4, 8)),
+    "architecture": Contrast(
+        "Transformer, GRU, LSTM", _each("architecture", "decoder", "gru", "lstm")
+    ),
     "lr": Contrast("Learning rates", _each("lr", 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)),
     "tie_embeddings": Contrast("Tied embeddings on and off", _each("tie_embeddings", False, True)),
     "warmup": Contrast(

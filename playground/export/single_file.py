@@ -73,6 +73,8 @@ def script(
     for config in (spec.task, spec.model, spec.training):
         constants |= _constants(config.to_dict())
     constants |= {"D_FF": spec.model.d_hidden, "MASK": spec.model.mask_rule, "STEPS": steps}
+    if not spec.model.attends:
+        constants |= {"POSITION": "none", "NORM": "none"}  # whatever the knobs say
     constants |= {"DEVICE": device, "THREADS": threads}
     values = {name: [value] for name, value in constants.items()} | {"TURNED": [names]}
     for name, value in (item for later in turned.values() for item in later.items()):

@@ -31,6 +31,10 @@ elif TASK == "add":
 elif TASK == "recall":
     SYMBOLS = 8  # different values
     LENGTH = 4  # pairs in a question
+elif TASK == "distance":
+    SYMBOLS = 8  # different values
+    DISTANCE = 16  # letters between the value and the question
+    MIXED = False
 elif TASK == "numbers":
     LENGTH = 5  # digits of the longest number
 else:
@@ -351,6 +355,12 @@ class Transformer(nn.Module):
         self.embed = Embedding()
         if ARCHITECTURE == "encoder-decoder":
             self.blocks = nn.ModuleList(CrossBlock() for _ in range(N_LAYERS))
+        elif ARCHITECTURE == "gru":
+            layers = (nn.GRU(D_MODEL, D_MODEL, batch_first=True) for _ in range(N_LAYERS))
+            self.blocks = nn.ModuleList(layers)
+        elif ARCHITECTURE == "lstm":
+            layers = (nn.LSTM(D_MODEL, D_MODEL, batch_first=True) for _ in range(N_LAYERS))
+            self.blocks = nn.ModuleList(layers)
         else:
             self.blocks = nn.ModuleList(Block() for _ in range(N_LAYERS))
         if NORM == "pre":
@@ -378,6 +388,15 @@ class Transformer(nn.Module):
                 x = block(x, bias, memory, memory_bias)
             return self.unembed(self.norm(x) if NORM == "pre" else x)  # [batch, target, vocab]
 
+    elif ARCHITECTURE in ("gru", "lstm"):
+
+        def forward(self, tokens):  # [batch, length]
+            x = self.embed(tokens)
+            with torch.autocast(DEVICE.partition(":")[0], enabled=False):
+                for block in self.blocks:
+                    x, _ = block(x)  # each token rewrites the state that the next one finds
+            return self.unembed(x)  # [batch, length, vocab]
+
     else:
 
         def forward(self, tokens):  # [batch, length]
@@ -401,7 +420,9 @@ def initialise(model):
         drawn_as = name.replace("unembed", "head")  # the name that seeds its numbers
         digest = hashlib.sha256(f"{SEED}/{drawn_as}".encode()).digest()
         generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
-        if INIT == "xavier":
+        if ARCHITECTURE in ("gru", "lstm") and name.startswith("blocks."):
+            nn.init.uniform_(p, -(D_MODEL**-0.5), D_MODEL**-0.5, generator=generator)
+        elif INIT == "xavier":
             if name.endswith("bias"):
                 nn.init.zeros_(p)
             elif name == "embed.tokens.weight":
@@ -513,6 +534,25 @@ elif TASK == "recall":
         keys, values = questions[:, :-2:2], questions[:, 1:-2:2]
         position = (keys == questions[:, -1:]).int().argmax(1, keepdim=True)
         return values.gather(1, position)
+
+elif TASK == "distance":
+    # A value, then letters that mean nothing: `7gbc→` asks for 7.
+    VOCABULARY = ["·", *"0123456789"[:SYMBOLS], *"abcdefgh", "→"]
+    ARROW = SYMBOLS + 9
+
+    def draw(size, generator):
+        """Random questions [size, question]."""
+        rows = torch.randint(8, (size, DISTANCE + 1), generator=generator)
+        rows += SYMBOLS + 1
+        values = torch.randint(SYMBOLS, (size, 1), generator=generator) + 1
+        place = torch.zeros(size, 1, dtype=torch.int64)
+        if MIXED:
+            place = torch.randint(DISTANCE + 1, (size, 1), generator=generator)
+        return torch.cat((rows.scatter(1, place, values), torch.full((size, 1), ARROW)), dim=1)
+
+    def solve(questions):
+        """The value, wherever it stands."""
+        return questions.gather(1, (questions <= SYMBOLS).int().argmax(1, keepdim=True))
 
 elif TASK == "add":
     # Two numbers and their sum, which has one digit more: `47+85=132`. Digit d has id d + 1.
@@ -679,7 +719,7 @@ def read_and_write(questions, answers):
         return (questions,)
     elif ARCHITECTURE == "encoder-decoder":
         return questions, F.pad(answers, (1, 0), value=EQUALS if TASK == "add" else ARROW)
-    elif TASK in ("recall", "add"):
+    elif TASK in ("recall", "distance", "add"):
         return (torch.cat((questions, answers), dim=1),)
     else:
         return (torch.cat((F.pad(questions, (0, 1), value=ARROW), answers), dim=1),)

@@ -19,6 +19,10 @@ SATURATED = 0.3  # share of the rows that hardly pass a gradient
 POOR, POOR_LATER, LATER = 0.1, 0.35, 300  # share of the way from chance to floor, by so many steps
 VANISHED = 1e-5  # first layer's gradient norm as a share of the largest layer's
 LEAK = 1e-3  # how far the logits move when a later token changes
+NO_ATTENTION = (
+    "A recurrent net has no attention: what it knows of earlier tokens is in its state, which each "
+    "token rewrites."
+)
 
 
 @dataclass(frozen=True)
@@ -98,14 +102,17 @@ def _just_changed(now: Standing) -> Diagnosis | None:
     return Diagnosis("info", f"{text}.{_saturation(frame)}")
 
 
-def first_attention(frame: Frame) -> Attention:
-    return next(iter(frame.attention.values()))
+def first_attention(frame: Frame) -> Attention | None:
+    """None in a recurrent net, which has none."""
+    return next(iter(frame.attention.values()), None)
 
 
 def _saturation(frame: Frame) -> str:
     """In how many rows the softmax of the first attention is saturated; else nothing."""
     attention = first_attention(frame)
-    if not attention.shut >= SATURATED or attention.spread < 2:  # nan: a row has one key only
+    if attention is None or attention.spread < 2:
+        return ""
+    if not attention.shut >= SATURATED:  # nan: a row has one key only
         return ""
     return (
         f" The softmax of {layer_title(attention.name)} is saturated: {attention.shut:.0%} of its "
@@ -244,6 +251,8 @@ def _untrained(frame: Frame, chance: Chance) -> Diagnosis:
     if why := _saturation(frame):
         return Diagnosis("warn", f"{text}.{why} Press Play.")
     attention = first_attention(frame)
+    if attention is None:
+        return Diagnosis("info", f"{text}. {NO_ATTENTION} Press Play.")
     return Diagnosis(
         "info",
         f"{text}. The scaled scores of {layer_title(attention.name)} have a spread of "

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from core.generate import generate, ranked, sampler
-from core.model import Transformer
+from core.model import Model
 from core.tasks import PAD, Task
 from core.tasks.base import Prompt
 
@@ -48,7 +48,7 @@ class _Enough(Exception):
 
 
 def write(
-    model: Transformer,
+    model: Model,
     task: Task,
     prompt: Prompt,
     rules: Rules,
@@ -101,7 +101,7 @@ def write(
 
 
 @torch.no_grad()
-def chances_of(model: Transformer, ids: Sequence[int]) -> np.ndarray:
+def chances_of(model: Model, ids: Sequence[int]) -> np.ndarray:
     """What a model says of each token of a text but the first, given those before it.
 
     A text longer than the model is read in windows, each of which begins in the middle of the one

@@ -13,7 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.config import ARCHITECTURES, ModelConfig, TrainConfig
 from core.device import Device
-from core.forms import form_of
+from core.forms import RECURRENT, form_of
 from core.tasks import TASKS, Task
 from playground.experiments.ready_made import GOOD_SETTINGS, READY_MADE
 from playground.figures.model_drawing import LEGEND as MEANING
@@ -38,6 +38,9 @@ FIRST = (
     "norm",
     "init",
 )
+# What a recurrent net has none of.
+OF_ATTENTION = ("n_heads", "scale", "position", "mask", "pad_mask", "residual", "norm")
+OF_ATTENTION += ("norm_type", "ffn", "d_ff", "gated", "activation")
 FEW = ("n_heads", "scale", "position", "residual")  # beside the pictures of a phone
 
 # What is under "More", in the order of the configs.
@@ -145,6 +148,8 @@ def without_effect(name: str, model: dict[str, Any], padded: bool) -> str:
         model: the values of the other knobs of the model that may say so.
         padded: whether some rows of the task end in padding.
     """
+    if name in OF_ATTENTION and model["architecture"] in RECURRENT:
+        return "A recurrent net has none."
     if name == "pad_mask" and not padded:
         return "No row of this task is padded."
     if name == "tie_embeddings" and model["architecture"] == "vit":
@@ -227,16 +232,18 @@ def _draw(device: Device, look: Look) -> Choice:
         model = {}
         for name in FIRST:
             limits = LIMITS[name]() if name in LIMITS else ()
+            style = look.style(name, first=True)
+            if why := without_effect(name, model, padded=True):
+                style |= {"disabled": True, "note": why}
             with look.place(name):
-                model[name] = MODEL[name].draw(*limits, **look.style(name, first=True))
-            if name == "mask" and model["mask"] == "window":
+                model[name] = MODEL[name].draw(*limits, **style)
+            if name == "mask" and model["mask"] == "window" and not why:
                 with look.place("window"):
                     model["window"] = MODEL["window"].draw(**look.style("window"))
     with _more("task", look):
         task_values = _draw_task(task_class, look)
     with _more("model", look):
-        chosen = {"ffn": present("ffn"), "norm": model["norm"]}
-        chosen["architecture"] = present("architecture")
+        chosen = {"ffn": present("ffn")} | model
         padded = _padded(task_class, task_values)
         for name in MORE_MODEL:
             style = look.style(name)

@@ -8,7 +8,8 @@ import streamlit as st
 from playground.figures import Layer, attention_map, thumbnails
 from playground.figures.attention import colour_limit
 from playground.figures.thumbnails import head_at
-from playground.live.picture import Part, Plot, Shown
+from playground.live.picture import Html, Part, Plot, Shown
+from playground.runs.diagnosis import NO_ATTENTION
 from playground.runs.snapshot import Attention, Frame, layer_title
 from playground.runs.spec import Spec
 from playground.ui.choices import HEIGHT, PROJECTED, Choices
@@ -46,6 +47,8 @@ def stage_switch(**style: Any) -> str:
 
 def map_switches(spec: Spec, frame: Frame) -> None:
     """Which of the attention maps are shown: at which stage, of which layer and head."""
+    if not frame.attention:
+        return
     with st.container(
         horizontal=True, key="map_switches", vertical_alignment="center", gap="xsmall"
     ):
@@ -96,7 +99,12 @@ def chosen_head(spec: Spec, choices: Choices) -> int:
 
 
 def maps(spec: Spec, frame: Frame, choices: Choices) -> dict[str, Part]:
-    """Every head of a frame as a thumbnail at the chosen stage, one large, and what it shows."""
+    """Every head of a frame as a thumbnail at the chosen stage, one large, and what it shows.
+
+    Of a model without attention only words.
+    """
+    if not frame.attention:
+        return {"attention_words": Html(f"<p data-no-attention>{explain(NO_ATTENTION)}</p>")}
     name, head, stage = chosen_layer(frame, choices), chosen_head(spec, choices), choices.stage
     chosen: Attention = frame.attention[name]
     layers = {layer_title(n): Layer(a.stages[stage], a.hidden) for n, a in frame.attention.items()}
@@ -154,6 +162,9 @@ def part_shown(length: int, end: int | None) -> slice:
 
 def draw_maps(spec: Spec, frame: Frame, parts: dict[str, Shown]) -> None:
     """The large map and, beside it (on a phone below it), the thumbnails to choose from."""
+    if not frame.attention:
+        live_html(parts["attention_words"])
+        return
     across = thumbnails_width(spec, frame)
     large, small = st.columns([MAPS_WIDTH - across, across], gap="small")
     with large:

@@ -111,6 +111,11 @@ class _Parts:
                 self.logits(),
             )
             stacks = reads, writes
+        elif not config.attends:
+            title = f"{config.architecture.upper()} of {config.n_parameters:,} parameters"
+            reads = f"Tokens: batch × length ≤ {config.max_len}"
+            above = (self.unembedding(),)
+            stacks = (self.stack("Recurrent net", reads, (), above, self.logits()),)
         else:
             only = self.self_attention(self.may_see(), "length", "mask", *self.window())
             above = (*self.final_norm(), self.unembedding())
@@ -141,7 +146,7 @@ class _Parts:
             reads,
             self.embedding(shared),
             self.position(shared),
-            (*attentions, self.feed_forward()),
+            (*attentions, self.feed_forward()) if config.attends else (self.recurrent(),),
             self.switch("n_layers"),
             config.n_layers,
             above,
@@ -171,7 +176,7 @@ class _Parts:
     def position(self, shared: bool) -> Box | None:
         """The box of a scheme that is added to the tokens."""
         config = self.config
-        if config.position not in ADDED:
+        if config.position not in ADDED or not config.attends:
             return None
         sizes = {"d_model": config.d_model, "max_len": config.max_len}
         fact = ADDED[config.position].format(table=OWN_OR_SHARED[shared], **sizes)
@@ -247,6 +252,24 @@ class _Parts:
             sees=tuple(map(tuple, sees)),
         )
         return self.connected(box)
+
+    def recurrent(self) -> Sublayer:
+        """The box of a layer that reads one token after the other."""
+        config = self.config
+        states = {"gru": "one state", "lstm": "two states"}[config.architecture]
+        box = Box(
+            config.architecture.upper(),
+            "feed-forward",
+            (
+                "one token after the other: state, token → state",
+                f"{states} of {config.d_model} numbers, whatever the length",
+            ),
+            parameters=self.learns_recurrent(),
+        )
+        return Sublayer(box, adds=False)
+
+    def learns_recurrent(self) -> int:
+        return self.counts["recurrent"] // self.many["blocks"]
 
     def feed_forward(self) -> Sublayer:
         config = self.config

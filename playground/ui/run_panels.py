@@ -19,6 +19,7 @@ from playground.figures import (
     spread_chart,
 )
 from playground.figures.loss import NOT_BEGUN
+from playground.figures.style import Figure
 from playground.history.names import title
 from playground.live.channel import Scene, is_live, state_of
 from playground.live.picture import Html, Part, Plot, Shown, Slider, captioned
@@ -443,9 +444,6 @@ def predictions(spec: Spec, frame: Frame) -> dict[str, Part]:
 def health(
     spec: Spec, view: View | None, frames: tuple[Frame, ...], choices: Choices
 ) -> dict[str, Part]:
-    steps = [frame.step for frame in frames]
-    name = chosen_layer(frames[-1], choices)
-    shown = [frame.attention[name] for frame in frames]
     shared = {
         "size": choices.tall(None),
         "width": HEALTH_WIDTH,
@@ -454,18 +452,31 @@ def health(
     trained = [] if view is None else view.steps.tolist()
     norms = {} if view is None else {layer_word(n): v for n, v in view.layer_norms.items()}
     turned = [] if view is None else marks(view)
+    figures = {"gradients": gradient_chart(trained, norms, marks=turned, **shared)}
+    if frames[-1].attention:
+        figures |= attention_health(frames, chosen_layer(frames[-1], choices), turned, shared)
+    return {key: Plot(figure, key) for key, figure in figures.items()}
+
+
+def attention_health(
+    frames: tuple[Frame, ...],
+    name: str,
+    turned: Sequence[tuple[int, str]],
+    shared: Mapping[str, Any],
+) -> dict[str, Figure]:
+    """How sharp the attention of one layer is, and how far the scores of each are spread."""
+    steps = [frame.step for frame in frames]
+    shown = [frame.attention[name] for frame in frames]
     # A frame at a mark is of what came after it.
     changed = [(step - 0.5, what) for step, what in turned] + examples(frames, name)
     entropy = [attention.entropy for attention in shown]
     largest = [attention.largest for attention in shown]
     spread = {layer_title(n): [f.attention[n].spread for f in frames] for n in frames[-1].attention}
     theory = shown[-1].theory
-    figures = {
-        "gradients": gradient_chart(trained, norms, marks=turned, **shared),
+    return {
         "entropy": entropy_chart(steps, entropy, largest, marks=changed, **shared),
         "spread": spread_chart(steps, spread, theory, marks=changed, **shared),
     }
-    return {key: Plot(figure, key) for key, figure in figures.items()}
 
 
 def examples(frames: tuple[Frame, ...], name: str) -> list[tuple[float, str]]:
@@ -479,11 +490,10 @@ def examples(frames: tuple[Frame, ...], name: str) -> list[tuple[float, str]]:
 
 
 def health_panel(parts: dict[str, Shown]) -> None:
-    for column, key in zip(
-        st.columns(3, gap="medium"), ("gradients", "entropy", "spread"), strict=True
-    ):
+    shown = [parts[key] for key in ("gradients", "entropy", "spread") if key in parts]
+    for column, plot in zip(st.columns(3, gap="medium"), shown, strict=False):
         with column:
-            show_plot(parts[key])
+            show_plot(plot)
 
 
 def changes(ghosts: Sequence[Ghost], view: View | None) -> Html:

@@ -26,11 +26,14 @@ from core.config import (
     SCALES,
     ModelConfig,
 )
+from core.forms import RECURRENT
 from core.model import adopt, build_model
 from core.trace import NO_TRACE, Recorder
 
+TRANSFORMERS = [name for name in ARCHITECTURES if name not in RECURRENT]
+
 CROSSED = OrderedDict(
-    architecture=ARCHITECTURES,
+    architecture=TRANSFORMERS,
     position=POSITIONS,
     scale=SCALES,
     mask=MASKS,
@@ -58,7 +61,7 @@ def grid() -> list[dict]:
 
 
 GRID = grid()
-READ_TOKENS = [name for name in ARCHITECTURES if name != "vit"]
+READ_TOKENS = [name for name in TRANSFORMERS if name != "vit"]
 
 FULL, PADDED, GAP, EMPTY = [5, 3, 1, 2, 4], [7, 6, 0, 0, 0], [3, 0, 0, 2, 6], [0] * 5
 TOKENS = torch.tensor([FULL, PADDED, GAP, EMPTY])
@@ -135,7 +138,7 @@ def check_weights(config: ModelConfig, trace: Recorder, inputs: tuple[torch.Tens
         assert (sums[~sees] == 0).all(), name
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", TRANSFORMERS)
 @pytest.mark.parametrize("position", POSITIONS)
 def test_every_combination_runs_learns_and_can_be_looked_at(architecture, position, device64):
     """Forward; backward with finite gradients for every parameter; looking changes nothing.
@@ -181,7 +184,7 @@ def test_parameter_count_without_building_equals_the_built_model():
 
 
 @pytest.mark.parametrize("sizes", [{"d_ff": None}, {"d_model": 24, "n_heads": 3, "n_layers": 5}])
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", TRANSFORMERS)
 def test_parameter_count_follows_the_sizes(sizes, architecture):
     config = tiny(architecture=architecture, position="learned", norm="pre", **sizes)
     built = sum(p.numel() for p in build_model(config).parameters())

@@ -30,6 +30,8 @@ EXAMPLES = [
     *[TASKS[name](vary=vary) for name in SEQUENCES for vary in (False, True)],
     TASKS["recall"](),
     TASKS["recall"](symbols=3, length=5),
+    TASKS["distance"](distance=5),
+    TASKS["distance"](distance=9, mixed=True),
     TASKS["add"](),
     TASKS["add"](symbols=16, length=8),
     TASKS["dates"](),
@@ -51,6 +53,7 @@ TINY = [
         for vary in (False, True)
     ],
     *[TASKS["recall"](symbols=symbols, length=2) for symbols in (2, 3)],
+    *[TASKS["distance"](symbols=3, distance=2, mixed=mixed) for mixed in (False, True)],
     *[TASKS["add"](symbols=symbols, length=1) for symbols in (2, 3)],
     TASKS["numbers"](length=3),
 ]
@@ -136,6 +139,9 @@ def answer_of(task: Task, question: str) -> str:
     if task.name == "recall":
         pairs, asked = question.split("→")
         return dict(zip(pairs[::2], pairs[1::2], strict=True))[asked]
+    if task.name == "distance":
+        (value,) = (token for token in question if token.isdigit())
+        return value
     if task.name == "dates":
         return f"{day_of(question):%Y-%m-%d}■"
     if task.name == "numbers":
@@ -151,6 +157,8 @@ def sizes(task: Task) -> tuple[int, int]:
         return len("the 22nd of September, 2031"), len("2031-09-22■")
     if task.name == "numbers":
         return {3: 4, 5: 7}[task.length], task.length + 1
+    if task.name == "distance":
+        return task.distance + 2, 1
     return task.length, task.length
 
 
@@ -184,8 +192,8 @@ def question_of(task: Task, inputs: tuple[torch.Tensor, ...]) -> str:
     text = "".join(row)
     if task.name == "add":
         return text[: text.index("=") + 1]
-    if task.name == "recall":
-        return text[: text.index("→") + 2]
+    if task.name in ("recall", "distance"):
+        return text[: text.index("→") + (2 if task.name == "recall" else 1)]
     return text.split("→")[0]
 
 
@@ -440,6 +448,11 @@ def every_question(task: Task):
             for row in itertools.product(values, repeat=task.length):
                 pairs = "".join(k + v for k, v in zip(keys, row, strict=True))
                 yield from ((f"{pairs}→{key}", 1.0) for key in keys)
+    elif task.name == "distance":
+        for letters in itertools.product("abcdefgh", repeat=task.distance):
+            for place in range(task.distance + 1 if task.mixed else 1):
+                before, after = "".join(letters[:place]), "".join(letters[place:])
+                yield from ((f"{before}{v}{after}→", 1.0) for v in range(task.symbols))
     else:
         shortest = (task.length + 1) // 2 if task.vary else task.length
         for n in range(shortest, task.length + 1):
@@ -693,6 +706,10 @@ def test_recall_asks_each_pair_and_uses_every_key():
         (TASKS["recall"](), "a1b2c3→a", ("4 pairs",)),
         (TASKS["recall"](), "1a2b3c4d→a", ("a letter and a value",)),
         (TASKS["recall"](), "→", ("4 pairs",)),
+        (TASKS["distance"](distance=3), "a7bc", ("before 3 letters", "as in")),
+        (TASKS["distance"](distance=3, mixed=True), "a7b2", ("one digit",)),
+        (TASKS["distance"](distance=3), "7abcd", ("3 letters",)),
+        (TASKS["distance"](distance=3), "7→bc", ("3 letters",)),
         (TASKS["add"](), "123+4", ("up to 2 digits",)),
         (TASKS["add"](), "12", ("with + between",)),
         (TASKS["add"](), "1+2+3", ("with + between",)),
@@ -736,6 +753,8 @@ def test_a_visitors_own_questions():
     assert answer(TASKS["sort"](), "3141592653") == "1123345569"
     assert answer(TASKS["recall"](), "a1 b2 c3 d4 ? c") == "3"
     assert answer(TASKS["recall"](), "a1b2c3d4->d") == "4"
+    assert answer(TASKS["distance"](distance=3), "7abc") == "7"
+    assert answer(TASKS["distance"](distance=3, mixed=True), "a b 5 c ->") == "5"
     assert answer(TASKS["add"](), "7+95") == "102"
     assert answer(TASKS["add"](symbols=16), "f+1=") == "010"
     for text in ("the 2nd of May, 1987", "THE 2ND OF may,   1987", "2/5/87", "2-May-87 →"):

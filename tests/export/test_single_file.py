@@ -79,7 +79,7 @@ FORMS = [
         if "length" in task.__dataclass_fields__
         else [{}]
     )
-]
+] + [("reverse", {"length": 3}, "gru"), ("distance", {"mixed": True}, "lstm")]
 # What each hot knob is turned to.
 TURNS = {
     "scale": ("none", "d_head"),

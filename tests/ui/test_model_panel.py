@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from core.config import ModelConfig, TrainConfig
+from core.forms import RECURRENT
 from core.knobs import turned
 from core.model import build_model
 from core.trace import Recorder
@@ -23,11 +24,12 @@ from playground.figures.model_drawing import (
     in_words,
     model_svg,
 )
+from playground.ui.controls import OF_ATTENTION
 from playground.ui.link import MODEL
 from playground.ui.model_panel import describe
 
 SVG = "{http://www.w3.org/2000/svg}"
-ARCHITECTURES = MODEL["architecture"].choices
+ARCHITECTURES = [name for name in MODEL["architecture"].choices if name not in RECURRENT]
 GRID = [
     {
         "architecture": architecture,
@@ -41,7 +43,8 @@ GRID = [
     }
     for i, (architecture, norm, position, residual, ffn, tied) in enumerate(
         product(
-            *(MODEL[name].choices for name in ("architecture", "norm", "position")),
+            ARCHITECTURES,
+            *(MODEL[name].choices for name in ("norm", "position")),
             *[(True, False)] * 3,
         )
     )
@@ -181,6 +184,22 @@ def test_the_parts_drawn_are_those_of_the_model(knobs):
     assert parts["attention"] == modules.count("SelfAttention") + modules.count("CrossAttention")
     feed_forward = "GatedFeedForward" if config.gated else "FeedForward"
     assert parts["feed-forward"] == modules.count(feed_forward)
+
+
+@pytest.mark.parametrize("architecture", RECURRENT)
+def test_a_recurrent_net_is_drawn_without_attention_and_without_its_knobs(architecture):
+    config = small(architecture=architecture, position="learned", n_layers=3)
+    drawing = describe(config)
+    assert n_parameters(drawing) == sum(p.numel() for p in build_model(config).parameters())
+    drawn = {switch.name for switch in switches(drawing)}
+    titles = {MODEL[name].title.partition(":")[0]: name for name in MODEL}
+    assert {titles[name] for name in drawn} == set(MODEL) - set(OF_ATTENTION) - {"window"}
+    (stack,) = drawing.stacks
+    assert [(box.kind, times) for box, times in boxes(stack)] == [
+        ("embedding", 1),
+        ("feed-forward", 3),
+        ("unembedding", 1),
+    ]
 
 
 @pytest.mark.parametrize("wide", [False, True])
