@@ -6,6 +6,7 @@ from functools import cache
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core.forms import RECURRENT
 from core.tasks import TASKS
 from helpers import SMALL, fine, numbers, opened, texts, until, widgets
 from playground.experiments.ready_made import GOOD_SETTINGS, READY_MADE
@@ -40,6 +41,22 @@ def test_every_page_opens_and_the_playground_steps_for_every_task_and_architectu
     fine(test.button(key="step").click().run())
     until(test, lambda test: steps(test) == 1)
     for tab in ("Health", "What changed", "Data", "This model"):
+        test.session_state.details = tab
+        fine(test.run())
+    for page in OTHERS:
+        assert not fine(test.switch_page(PAGES[page].file).run()).error
+
+
+@pytest.mark.parametrize("architecture", RECURRENT)
+def test_the_playground_trains_a_recurrent_net_and_says_that_it_has_no_attention(architecture):
+    test = opened(architecture=architecture, task="distance", **SMALL)
+    assert not test.error and not test.warning
+    assert "data-no-attention" in texts(test.html)
+    disabled = {key for key, widget in widgets(test).items() if widget.proto.disabled}
+    assert disabled & {*KNOBS} == {*ui.OF_ATTENTION}
+    fine(test.button(key="step").click().run())
+    until(test, lambda test: steps(test) == 1)
+    for tab in ("Predictions", "Health", "What changed", "Data", "This model", "Download"):
         test.session_state.details = tab
         fine(test.run())
     for page in OTHERS:

@@ -24,6 +24,7 @@ SMALL = {
     "copy": {"length": 3},
     "sort": {"length": 3, "vary": True},
     "recall": {"length": 2},
+    "distance": {"distance": 3},
     "add": {"length": 1},
     "text": {"source": "grammar", "length": 7},
     "dates": {},
