@@ -11,6 +11,7 @@ from core.tasks.add import Add
 from core.tasks.base import VALIDATION_SIZE, Batch, Chance, Prompt, Task
 from core.tasks.dates import Dates
 from core.tasks.distance import Distance
+from core.tasks.gaps import Gaps
 from core.tasks.images import Images
 from core.tasks.number_words import Numbers
 from core.tasks.recall import Recall
@@ -20,7 +21,7 @@ from core.tokens import IGNORED, PAD
 
 TASKS: dict[str, type[Task]] = {
     task.name: task
-    for task in (Reverse, Copy, Sort, Recall, Distance, Add, Dates, Numbers, Text, Images)
+    for task in (Reverse, Copy, Sort, Recall, Distance, Add, Dates, Numbers, Gaps, Text, Images)
 }
 
 

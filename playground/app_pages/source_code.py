@@ -42,6 +42,8 @@ ORDER = (
     ("tasks.sources", "Where a text comes from"),
     ("tasks.language", "A small language and its rules"),
     ("tasks.grammar", "Its sentences, and how probable they are"),
+    ("tasks.gaps", "Filling gaps, reading both ways"),
+    ("tasks.forward_backward", "What a text with gaps still says of them, exactly"),
     ("tasks.images", "Pictures, cut into patches"),
     ("tasks.pictures", "Where a picture comes from"),
     ("tasks.held_out", "What training never sees"),

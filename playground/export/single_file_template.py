@@ -25,6 +25,12 @@ TASK = "reverse"
 if TASK == "text":
     LENGTH = 64  # characters that the model sees at once
     WIDTH = LENGTH + 1 if ARCHITECTURE == "decoder" else LENGTH  # of a training window
+elif TASK == "gaps":
+    LENGTH = 64  # characters that the model sees at once
+    WIDTH = LENGTH
+    SHARE = 0.15  # of the characters are chosen, and asked for
+    HIDDEN = 0.8  # of the chosen ones are hidden
+    SWAPPED = 0.1  # of the chosen ones become a random character
 elif TASK == "add":
     SYMBOLS = 10  # base of the numbers
     LENGTH = 2  # digits of each number
@@ -112,7 +118,7 @@ def attention(q, k, v, bias):
         bias = bias.to(q.dtype)
     z = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=scale)
     if PADDED and PAD_MASK and MASK == "window":
-        z = z * (bias.amax(-1, keepdim=True) > HIDDEN)  # a query that sees nothing takes nothing
+        z = z * (bias.amax(-1, keepdim=True) > UNSEEN)  # a query that sees nothing takes nothing
     return z.transpose(1, 2).flatten(2)  # the heads' columns side by side again
 
 
@@ -151,11 +157,11 @@ if PRECISION == "bf16":
 elif PRECISION == "fp16":
     DTYPE = torch.float16
 # Beside any other score it gets the weight 0, exactly; yet it is finite: nothing becomes nan.
-HIDDEN = torch.finfo(torch.float32 if PRECISION == "fp32" else DTYPE).min / 2
+UNSEEN = torch.finfo(torch.float32 if PRECISION == "fp32" else DTYPE).min / 2
 
 
 def attention_bias(tokens):
-    """What is added to the scores: 0 where a query sees a key, HIDDEN elsewhere: [query, key]."""
+    """What is added to the scores: 0 where a query sees a key, UNSEEN elsewhere: [query, key]."""
     length = tokens.shape[1]
     query = torch.arange(length, device=DEVICE)[:, None]
     key = torch.arange(length, device=DEVICE)[None, :]
@@ -168,14 +174,14 @@ def attention_bias(tokens):
     if PADDED and PAD_MASK:
         allowed = allowed & (tokens != PAD)[:, None, None, :]  # now [batch, 1, query, key]
     if POSITION == "alibi":
-        return torch.where(allowed, 0.0, HIDDEN) + alibi(length)
+        return torch.where(allowed, 0.0, UNSEEN) + alibi(length)
     else:
-        return torch.where(allowed, 0.0, HIDDEN)
+        return torch.where(allowed, 0.0, UNSEEN)
 
 
 def padding_bias(source):
     """Every query reads the whole source, both ways, but not its padding: [batch, 1, 1, key]."""
-    return torch.where((source != PAD)[:, None, None, :], 0.0, HIDDEN)
+    return torch.where((source != PAD)[:, None, None, :], 0.0, UNSEEN)
 
 
 # --- positions: attention by itself does not know the order of the tokens -------------------
@@ -458,7 +464,7 @@ def initialise(model):
 
 
 # --- what is learnt -------------------------------------------------------------------------
-if TASK == "text" and SOURCE == "grammar":
+if TASK in ("text", "gaps") and SOURCE == "grammar":
     from core.tasks.language import ASIDES, BRACKETS, NOUNS, START, VERBS, Edge, rules
 
     MOST_EDGES = 7  # in a sentence
@@ -491,7 +497,7 @@ if TASK == "text" and SOURCE == "grammar":
         newline = torch.tensor([VOCABULARY.index("\n")])
         return torch.stack([torch.cat((newline, row[row != PAD]))[:WIDTH] for row in rows])
 
-elif TASK == "text":
+elif TASK in ("text", "gaps"):
     if SOURCE == "docs":
         # Python's own reference texts, in plain ASCII.
         TEXT = "\n\n".join(topics[name] for name in sorted(topics))
@@ -730,6 +736,15 @@ def batch(size):
     if TASK == "text" and ARCHITECTURE == "decoder":
         rows = windows(size)
         return rows[:, :-1], rows[:, 1:]  # each position predicts the character after it
+    elif TASK == "gaps":
+        rows = windows(size)
+        chosen = torch.rand(rows.shape, generator=batches) < SHARE
+        dice = torch.rand(rows.shape, generator=batches)
+        others = torch.randint(1, VOCAB_SIZE - 1, rows.shape, generator=batches)
+        hide = chosen & (dice < HIDDEN)
+        swap = chosen & ~hide & (dice < HIDDEN + SWAPPED)
+        read = torch.where(swap, others, rows).masked_fill(hide, VOCAB_SIZE - 1)
+        return read, rows.masked_fill(~chosen, IGNORED)  # the chosen characters alone are asked for
     elif TASK == "text":
         rows, half = windows(size), WIDTH // 2  # the encoder reads one half, the decoder writes
         return rows[:, :half], rows[:, half - 1 : -1], rows[:, half:]
@@ -858,6 +873,11 @@ with torch.no_grad():
             token = torch.multinomial(chances, 1, generator=batches)
             tokens = torch.cat((tokens, token[None]), dim=1)
         print(written(tokens[0]))
+    elif TASK == "gaps":
+        VOCABULARY.append("▢")
+        (read, targets) = batch(1)
+        answer = model(read.to(DEVICE)).argmax(-1).cpu()
+        print(written(read[0]), written(torch.where(targets == IGNORED, read, answer)[0]), sep="\n")
     elif TASK == "text":
         source = windows(1)[:, : WIDTH // 2]
         tokens = source[:, -1:]

@@ -75,6 +75,9 @@ OFFERED: dict[str, tuple[Any, ...]] = {
     "warmup": (0, 10, 30, 50, 100, 300, 1000),
     "clip": (None, 0.1, 0.3, 1.0, 3.0, 10.0),
     "label_smoothing": (0.0, 0.05, 0.1, 0.2, 0.3),
+    "share": (0.05, 0.1, 0.15, 0.3, 0.5),
+    "hidden": (0.0, 0.5, 0.8, 1.0),
+    "swapped": (0.0, 0.1, 0.2),
 }
 LOWEST = {"clip": 1e-6}  # where less than the offered numbers does, but not all that a config takes
 
@@ -90,7 +93,7 @@ def _knobs(items: Mapping[str, Item], task: str = "") -> dict[str, Knob]:
             item.metadata["help"],
             partial(as_text, item),
             parse=partial(from_text, item),
-            between=not task and name in OFFERED and name != "n_heads",
+            between=_widely(item, bool(task)) and name != "n_heads",
             lowest=LOWEST.get(name, item.metadata["low"]),
         )
         for name, item in items.items()
@@ -102,9 +105,15 @@ def _choices(item: Item, of_task: bool) -> Sequence[Any]:
         return tuple(choices)
     if isinstance(item.default, bool):
         return (False, True)
-    if choices := None if of_task else OFFERED.get(item.name):
-        return tuple(sorted({*choices, item.default}, key=lambda n: (n is not None, n)))
+    if _widely(item, of_task):
+        choices = {*OFFERED[item.name], item.default}
+        return tuple(sorted(choices, key=lambda n: (n is not None, n)))
     return range(item.metadata["low"], item.metadata["high"] + 1)
+
+
+def _widely(item: Item, of_task: bool) -> bool:
+    """Whether more is legal than is offered. The whole numbers of a task are all offered."""
+    return item.name in OFFERED and not (of_task and isinstance(item.default, int))
 
 
 MODEL = _knobs(MODEL_KNOBS)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from core.config import ModelConfig, TrainConfig
 from core.knobs import difference
+from core.tasks import TASKS
 
 CONFIGS = [ModelConfig, TrainConfig]
 
@@ -184,3 +185,4 @@ def test_a_config_takes_its_vocabulary_and_length_from_the_task():
     config = ModelConfig.for_task(Task(), d_model=32)
     assert (config.vocab_size, config.max_len, config.d_model) == (17, 20, 32)
     assert ModelConfig.for_task(Task(), architecture="encoder-decoder").max_len == 10
+    assert ModelConfig.for_task(TASKS["gaps"]()).architecture == "encoder", "the one that it has"

@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 
 from core.config import ModelConfig, TrainConfig
 from core.tasks import IGNORED, PAD, TASKS, Task, task_from_dict
+from core.tasks.gaps import Gaps
 from core.tasks.grammar import START, grammar
+from core.tasks.question import QuestionTask
 from core.tasks.sequences import SequenceTask
 from core.tasks.sources import MAX_TEXT_BYTES, MAX_VOCAB, Corpus, decode_upload, docs_text
 from core.tasks.text import Text
@@ -39,10 +41,12 @@ EXAMPLES = [
     Text(),
     Text(source="grammar", length=33),
     Text(source="own", text=OWN, length=16),
+    Gaps(),
+    Gaps(source="docs", length=20, share=0.5, hidden=0.5, swapped=0.5),
 ]
 FORMS = [(task, architecture) for task in EXAMPLES for architecture in task.architectures]
-QUESTIONS = [(task, architecture) for task, architecture in FORMS if task.name != "text"]
-OF_QUESTIONS = [task for task in EXAMPLES if task.name != "text"]
+QUESTIONS = [(task, architecture) for task, architecture in FORMS if isinstance(task, QuestionTask)]
+OF_QUESTIONS = [task for task in EXAMPLES if isinstance(task, QuestionTask)]
 COUNTABLE = [task for task in OF_QUESTIONS if not isinstance(task, Translation)]  # and quick
 TINY = [
     *[
@@ -280,7 +284,7 @@ class TestEveryForm:
 def test_a_task_survives_a_trip_through_a_dict(task):
     again = task_from_dict(task.to_dict(), text=getattr(task, "text", "") or None)
     assert again == task and hash(again) == hash(task) and again.vocabulary == task.vocabulary
-    assert all(isinstance(value, (str, int, bool)) for value in task.to_dict().values())
+    assert all(isinstance(value, (str, int, float, bool)) for value in task.to_dict().values())
 
 
 @pytest.mark.parametrize("task", EXAMPLES, ids=named)

@@ -73,6 +73,8 @@ FORMS = [
     for knobs in (
         [{"source": source, "length": 12} for source in SOURCES]
         if name == "text"
+        else [{"source": "grammar", "length": 12, "share": 0.5}, {"source": "docs", "length": 12}]
+        if name == "gaps"
         else [{"length": 3, "vary": vary} for vary in (False, True)]
         if "vary" in task.__dataclass_fields__
         else [{"length": 3}]

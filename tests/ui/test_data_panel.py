@@ -26,6 +26,7 @@ SMALL = {
     "recall": {"length": 2},
     "distance": {"distance": 3},
     "add": {"length": 1},
+    "gaps": {"length": 7, "share": 0.5},
     "text": {"source": "grammar", "length": 7},
     "dates": {},
     "numbers": {"length": 3},
