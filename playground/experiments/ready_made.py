@@ -123,8 +123,39 @@ READY_MADE = {
     ),
 }
 
+# A small learning rate, positions that are added, and a norm after the addition are slow to begin.
+QUICK = (
+    ("position", "rotary"),
+    ("norm", "pre"),
+    ("batch_size", 64),
+    ("lr", 3e-3),
+    ("schedule", "cosine"),
+    ("warmup", 50),
+)
+
 # What learns well on one core, where the defaults are not it: of a task, and why.
 GOOD_SETTINGS: dict[str, tuple[Changes, str]] = {
+    # In 3 seeds 1.00, 0.91 and 0.97 of the sums are right; with the defaults, after 300 steps, half
+    # of the digits.
+    "add": (
+        (*QUICK, ("steps", 1000)),
+        "A carry comes from the digits on its right, one after the other: it is learnt last, and "
+        "300 steps are too few.",
+    ),
+    # In 3 seeds 0.93 to 0.94 of the dates are right after 300 steps, of 256 that training never
+    # draws; with the defaults 0.74 to 0.77.
+    "dates": (
+        QUICK,
+        "The same character stands at another place in each of the ten forms: what counts is how "
+        "far it is from others, and rotary positions say that. Larger steps then pay, on more "
+        "examples at once.",
+    ),
+    # In 3 seeds 0.98 of the numbers are right after 300 steps; with the defaults 0.69 to 0.83.
+    "numbers": (
+        QUICK,
+        "What a word is worth is said by the words beside it, wherever these stand: rotary "
+        "positions say how far. Larger steps then pay, on more examples at once.",
+    ),
     "text": (
         (
             ("position", "rotary"),

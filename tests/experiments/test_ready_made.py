@@ -37,7 +37,7 @@ def test_each_trains_on_every_task_that_has_a_form_for_it(task, name):
 @pytest.mark.parametrize("task", GOOD_SETTINGS)
 def test_good_settings_differ_from_the_defaults_and_can_be_taken(task):
     changes, why = GOOD_SETTINGS[task]
-    usual = spec_for(task, steps=60)
+    usual = spec_for(TASKS[task](), steps=60)
     spec = usual.changed(changes)
     assert set(usual.changes_to(spec)) == set(changes)
     assert knobs_of(spec) and why.endswith(".")
