@@ -76,6 +76,16 @@ def test_a_text_is_learnt_faster_at_the_rate_of_this_page():
     assert ends[0] < ends[1] - 0.15 and ends[0] < 0.9 * chance
 
 
+@pytest.mark.slow
+def test_the_training_of_the_page_gets_more_than_half_of_the_characters_right_in_every_seed():
+    spec = measure.spec("docs")
+    for seed in range(3):
+        trainer = Trainer(spec.model, spec.task, replace(spec.training, seed=seed))
+        for _ in trainer:
+            pass
+        assert trainer.evaluate().accuracy > 0.55
+
+
 # --- figures ----------------------------------------------------------------------------------
 
 
