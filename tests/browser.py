@@ -43,8 +43,14 @@ def missing() -> str | None:
 
 
 @contextmanager
-def serving(log: Path, **environment: str) -> Iterator[str]:
-    """The README's command in a process of its own, on a free port; its address."""
+def serving(
+    log: Path, *, started: Callable[[subprocess.Popen], None] = id, **environment: str
+) -> Iterator[str]:
+    """The README's command in a process of its own, on a free port; its address.
+
+    Args:
+        started: is told of the process, which a test may kill.
+    """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -65,6 +71,7 @@ def serving(log: Path, **environment: str) -> Iterator[str]:
             # Never the history of who runs the tests.
             env=os.environ | {"PLAYGROUND_DATA": str(log.parent / "data")} | environment,
         )
+        started(server)
         try:
             base = environment.get("STREAMLIT_SERVER_BASE_URL_PATH", "")
             address = f"http://localhost:{port}/{base}".rstrip("/")

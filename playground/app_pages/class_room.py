@@ -65,6 +65,8 @@ def teach(code: str, secret: str) -> None:
         class_teacher.join_part(teacher)
     elif part == "Vote":
         class_teacher.vote_part(teacher)
+    elif part == "Board":
+        class_teacher.board_part(teacher)
     else:
         class_teacher.students_part(teacher)
 
@@ -75,6 +77,7 @@ def study(code: str) -> None:
     else:
         class_session.has_joined(code)
         class_student.screen(code)
+        class_student.board(code)
 
 
 def page() -> None:

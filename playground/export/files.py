@@ -1,7 +1,9 @@
 """Downloads: the numbers of a run as CSV, its configuration as JSON."""
 
+import csv
+import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -48,6 +50,18 @@ def metrics_csv(view: View) -> str:
 def cell(text: str) -> str:
     """A text that no spreadsheet takes for a formula: what looks like one begins with a quote."""
     return f"'{text}" if text.lstrip().startswith(("=", "+", "-", "@")) else text
+
+
+def table_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows with the same columns; none: an empty file. No text in it is taken for a formula."""
+    if not rows:
+        return ""
+    file = io.StringIO()
+    writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({k: cell(v) if isinstance(v, str) else v for k, v in row.items()})
+    return file.getvalue()
 
 
 # --- configuration --------------------------------------------------------------------------

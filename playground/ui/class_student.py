@@ -1,5 +1,6 @@
 """What a student sees of a class: a vote, what came of it, and what else the teacher shows."""
 
+from contextlib import suppress
 from html import escape
 
 import streamlit as st
@@ -16,7 +17,7 @@ from playground.classroom.database import (
 from playground.figures.votes import tally, vote_bars
 from playground.history.file import FileUnavailable
 from playground.runs.spec import counted
-from playground.ui import class_session
+from playground.ui import board_panel, class_session
 from playground.ui.components.cookie import forgetful, visitor_id
 from playground.ui.literal import literal
 from playground.ui.page_list import INSTRUMENTS
@@ -148,3 +149,11 @@ def open_typed() -> None:
     code = code_of(st.session_state.typed_code or "")
     CLASSES.check(code)
     st.query_params["class"] = code
+
+
+def board(code: str) -> None:
+    """The board, where the teacher shows it."""
+    with suppress(NoSuchClass):
+        if CLASSES.for_student(code, visitor_id()).board:
+            st.divider()
+            board_panel.draw(lambda: CLASSES.board_for_student(code, visitor_id()))

@@ -11,18 +11,27 @@ from typing import Any
 
 import streamlit as st
 
-from playground.classroom.database import CLASSES, ForTeacher, NoSuchClass, Poll, Stage
+from playground.classroom import board
+from playground.classroom.database import CLASSES, ForTeacher, NoSuchClass, Point, Poll, Stage
 from playground.experiments import scenarios
 from playground.experiments.comparison import Comparison
 from playground.experiments.scenarios import Scenario
 from playground.experiments.series import any_live
+from playground.export.files import table_csv
 from playground.figures.votes import tally, vote_bars
 from playground.history.file import FileUnavailable
-from playground.runs.spec import counted
-from playground.ui import class_session, compare_panels, play_buttons, scenario_panels
+from playground.runs.spec import Spec, counted
+from playground.ui import (
+    board_panel,
+    class_session,
+    compare_panels,
+    controls,
+    play_buttons,
+    scenario_panels,
+)
 from playground.ui.literal import literal
 from playground.ui.play_buttons import press, say_refusal
-from playground.ui.qr import qr_svg
+from playground.ui.qr import show_qr
 from playground.ui.session import controller as my_controller
 from playground.ui.session import start_runs
 
@@ -81,7 +90,8 @@ def join_part(teacher: Teacher) -> None:
                 "This server listens on this machine only, so phones cannot come: start it with "
                 "`--server.address=0.0.0.0`."
             )
-    right.html(f'<div class="class-qr">{qr_svg(address)}</div>')
+    with right:
+        show_qr(address)
     with st.container(horizontal=True, key="class_care"):
         with st.popover("Your own link", icon=":material/key:"):
             st.write(
@@ -267,6 +277,51 @@ def show_runs(scenario: Scenario, compared: Comparison, seen: compare_panels.See
 def runs() -> Comparison:
     """The runs that the class sees; they end with the tab."""
     return st.session_state.setdefault("class_runs", Comparison(my_controller().owner))
+
+
+# --- the board ------------------------------------------------------------------------------
+
+
+def board_part(teacher: Teacher) -> None:
+    st.session_state.setdefault("board_shown", look(teacher).board)
+    with st.container(horizontal=True, vertical_alignment="center", key="board_actions"):
+        st.toggle(
+            "Students see it",
+            key="board_shown",
+            on_change=lambda: teacher.do(CLASSES.show_board, st.session_state.board_shown),
+        )
+        st.button(
+            "Hold against my knobs",
+            key="board_setup",
+            icon=":material/tune:",
+            on_click=press,
+            args=(use_my_knobs, teacher),
+            help="Your Playground's knobs, as they are now, become the set-up from which the board "
+            "tells the differences; without one it is the defaults.",
+        )
+        st.download_button(
+            "CSV",
+            lambda: table_csv(board.rows(CLASSES.board(teacher.code, teacher.secret)[1])),
+            f"board-{teacher.code}.csv",
+            "text/csv",
+            key="board_csv",
+            icon=":material/download:",
+            on_click="ignore",
+        )
+    say_refusal()
+    board_panel.draw(lambda: seen_board(teacher))
+
+
+def seen_board(teacher: Teacher) -> tuple[Spec | None, tuple[Point, ...]]:
+    look(teacher)  # where the class has ended, the page says so
+    return CLASSES.board(teacher.code, teacher.secret)
+
+
+def use_my_knobs(teacher: Teacher) -> None:
+    choice = controls.choice()
+    if choice.spec is None:
+        raise ValueError(choice.problem or "the knobs do not fit together")
+    CLASSES.set_up(teacher.code, teacher.secret, choice.spec)
 
 
 # --- who is there ---------------------------------------------------------------------------
