@@ -64,7 +64,9 @@ class Images(Task):
         4, choices=(1, 2, 4, 8), help="Pixels along the side of a patch; a picture has 8."
     )
     shift: bool = knob(
-        True, help="Move each training picture of a digit by up to a pixel: new ones at no cost."
+        False,
+        help="Move each training picture of a digit by up to a pixel: new ones at no cost, "
+        "which pay in a long training.",
     )
     shuffle: str = knob(
         "off",

@@ -196,11 +196,16 @@ def _first_row(batch: Batch) -> Batch:
 _validations: WeakKeyDictionary[Trainer, Batch] = WeakKeyDictionary()
 
 
+def validation_rows(length: int) -> int:
+    """On how many rows of this length a run is measured while it trains."""
+    return min(VALIDATION_ROWS, max(1, VALIDATION_TOKENS // length))
+
+
 def _validation(trainer: Trainer) -> Batch:
     """The validation rows of a run: the same ones in all of its frames."""
     if trainer not in _validations:
         form, task = trainer.model_config.form, trainer.task
-        rows = min(VALIDATION_ROWS, max(1, VALIDATION_TOKENS // task.max_len(form)))
+        rows = validation_rows(task.max_len(form))
         if floor_of(task, trainer.model_config):  # a floor holds for the whole set only
             rows = VALIDATION_SIZE
         _validations[trainer] = task.validation(form, rows)

@@ -167,8 +167,9 @@ def yardsticks(task: Task, chance: Chance, floor: float | None) -> str:
         if floor is None
         else f"The lowest loss that is possible, the floor, is {in_nats(floor)}."
     )
+    among = "classes (padding counts as one)" if task.units == "classes" else "tokens"
     return (
-        f"Guessing evenly among all {task.vocab_size} tokens costs {in_nats(chance.uniform)} nats "
+        f"Guessing evenly among all {task.vocab_size} {among} costs {in_nats(chance.uniform)} nats "
         f"per scored token; the best guess without reading the input costs "
         f"{in_nats(chance.blind)}. {best}"
     )

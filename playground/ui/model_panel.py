@@ -45,7 +45,7 @@ def draw(spec: Spec) -> None:
     model = describe(spec.model, {name: usual for name, (usual, _) in changed.items()})
     pictures = [model_svg(model, wide) for wide in (False, True)[: len(model.stacks)]]
     drawing(pictures, key="model_drawing", name=f"model-{spec.task.name}")
-    with st.expander("Ready-made: the paper, GPT, BERT and Llama, switch by switch"):
+    with st.expander("Ready-made: the paper, GPT, BERT, ViT and Llama, switch by switch"):
         about = "\n".join(f"- **{ready.title}**: {ready.about}" for ready in READY_MADE.values())
         st.markdown(f"{about}\n\n{OF_ALL}")
         st.html(table(table_rows(spec)))
@@ -126,7 +126,7 @@ class _Parts:
             )
             if self.pictures:
                 reads = f"Patches: batch × {config.max_len - 1} × {config.d_patch} levels of grey"
-                title, gives = "Vision transformer", f"{gives}; the class token's are the answer"
+                title = "Vision transformer"
             stacks = (self.stack(title, reads, (only,), above, gives),)
         return Model(title, self.switches("architecture", "d_model", "init"), stacks)
 
@@ -191,12 +191,13 @@ class _Parts:
 
     def unembedding(self) -> Box:
         config = self.config
+        read_at = ("the answer is read at the class token",) * self.pictures
         tied = config.tie_embeddings and not self.pictures
         table = "the embedding's table" if tied else "a matrix of its own"
         return Box(
             "Output layer",
             "unembedding",
-            (f"{config.d_model} → {config.vocab_size}: {table}",),
+            (f"{config.d_model} → {config.vocab_size}: {table}", *read_at),
             () if self.pictures else self.switches("tie_embeddings"),
             parameters=self.counts["unembedding"],
         )

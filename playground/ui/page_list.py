@@ -113,6 +113,12 @@ IDEAS: dict[str, About] = {
         "edit_note",
         "ideas/writing/page.py",
     ),
+    "patches": About(
+        "ViT: patches are tokens",
+        "A picture cut into patches is a sequence: where a transformer looks in it.",
+        "grid_on",
+        "ideas/digits/page.py",
+    ),
 }
 
 PAGES = {"home": HOME} | INSTRUMENTS | IDEAS

@@ -22,6 +22,11 @@ GIVEN = {
         "50,257": "the vocabulary of GPT-2",
     },
     "heads": {"2": "two heads can differ by ln 2 at most"},
+    "digits": {
+        "1,797": "how many handwritten digits there are, by tests/core/test_images.py",
+        "2021": "the year of the paper",
+        "3": "a figure of it",
+    },
     "masks": {"2": "block 2 comes after block 1"},
     "positions": {
         "3.5": "a section of the paper",

@@ -21,6 +21,7 @@ TURNS = {
     "tricks": ("tricks_which", "Tying"),
     "translation": ("translation_task", "numbers"),
     "writing": ("writing_source", "grammar"),
+    "patches": ("patches_size", "4×4"),
 }
 PICTURE = "JSON.stringify([plot.data, plot.layout.annotations, plot.layout.shapes])"
 
