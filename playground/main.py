@@ -13,6 +13,7 @@ from playground.ui import (
     class_session,
     controls,
     for_class,
+    lesson,
     link,
     notes,
     page_head,
@@ -59,11 +60,14 @@ uses_knobs = page.url_path in USE_KNOBS
 st.set_page_config(initial_sidebar_state="auto" if uses_knobs else "collapsed")
 page_head.draw(uses_knobs, for_class.button if uses_knobs or page.url_path in IDEAS else None)
 allowed.begin(page.url_path)
+lesson.begin()
 channel().hide()  # until the page says what it shows
 narrow = live_stream(channel())
 on_playground = page.url_path == ""
 if on_playground:
     run_panels.foresee(controller())
+if page.url_path != "lessons":
+    lesson.draw_bar()
 few = controls.few_knobs() if narrow and on_playground else None
 middle = st.container() if uses_knobs else None
 with st.sidebar:

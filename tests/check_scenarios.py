@@ -36,15 +36,21 @@ class Check(NamedTuple):
 
 
 def check(scenario: Scenario, runs: Runs) -> Check:
-    """Train a scenario as its page does, and wait for the end."""
-    compared = Comparison("check", runs)
+    """Train a scenario as its page does, and tell what happened."""
     start = time.perf_counter()
+    results = measured(scenario, runs)
+    return Check(scenario.outcome(results), results, time.perf_counter() - start)
+
+
+def measured(scenario: Scenario, runs: Runs) -> Results:
+    """Train its runs, wait for the end, and read them off."""
+    compared = Comparison("check", runs)
     compared.start(scenario.setup, scenario.seeds)
     while compared.live:
         time.sleep(0.1)
     results = measure(scenario, compared.series())
     compared.discard()
-    return Check(scenario.outcome(results), results, time.perf_counter() - start)
+    return results
 
 
 def lines(scenario: Scenario, found: Check) -> list[str]:

@@ -25,6 +25,7 @@ MAY_IMPORT = {
     "history": {"core", "runs"},
     "classroom": {"core", "runs", "experiments", "history"},
     "export": {"core", "runs"},
+    "classroom": {"core", "runs", "experiments"},
     "live": {"core", "figures", "runs", "experiments"},
     "ui": BELOW_UI,
     "ideas.measure": {"core", "runs"},

@@ -220,12 +220,16 @@ class Scenario:
 
     def explained(self, results: Results) -> str:
         """The reason, with the numbers that were measured."""
+        return self.filled(self.why, results)
+
+    def filled(self, text: str, results: Results) -> str:
+        """A text, with the numbers that were measured in place of its braces."""
 
         def number(found: re.Match[str]) -> str:
             what, of = found.groups()
             return MEASURES[what].range(results[of][what])
 
-        return PLACE.sub(number, self.why)
+        return PLACE.sub(number, text)
 
     def named(self, series: Iterable[Series]) -> tuple[Series, ...]:
         """The series of a comparison under the scenario's own names."""
@@ -268,9 +272,9 @@ CONDITION = {field.name: object for field in fields(Condition)}
 def _scenario(key: str, table: dict[str, Any]) -> Scenario:
     check_fields(table, ENTRIES, NEEDED)
     with within("base"):
-        base = plain().changed(_changes(table.get("base", {})))
+        base = plain().changed(read_changes(table.get("base", {})))
     variants = tuple(
-        (name, _variant(name, base, knobs)) for name, knobs in table["variants"].items()
+        (name, read_variant(name, base, knobs)) for name, knobs in table["variants"].items()
     )
     names = (table["name"], *(name for name, _ in variants))
     if len(set(names)) < len(names) or set(names) & set(REFERENCES):
@@ -299,10 +303,10 @@ def _scenario(key: str, table: dict[str, Any]) -> Scenario:
     for condition in (condition for outcome in outcomes for condition in outcome.when):
         for side in (condition.of, condition.minus, condition.over):
             if side in REFERENCES:
-                _check_measured(scenario, condition.what, side)
+                check_measured(scenario, condition.what, side)
     for what, of in PLACE.findall(scenario.why):
         with within("why"):
-            _check_measured(scenario, what, of)
+            check_measured(scenario, what, of)
     return scenario
 
 
@@ -316,8 +320,12 @@ def _early(found: Mapping[str, Any], names: Sequence[str]) -> dict[str, int]:
     return dict(found)
 
 
-def _check_measured(scenario: Scenario, what: str, of: str) -> None:
-    """There is such a measure, such a run or reference, and the one has the other."""
+def check_measured(scenario: Scenario, what: str, of: str) -> None:
+    """There is such a measure, such a run or reference, and the one has the other.
+
+    Raises:
+        ValueError: says which there are.
+    """
     if what not in MEASURES:
         raise ValueError(f"{what} of {of}: choose one of {', '.join(MEASURES)}")
     if of not in (*scenario.names, *REFERENCES):
@@ -326,8 +334,12 @@ def _check_measured(scenario: Scenario, what: str, of: str) -> None:
         raise ValueError(f"{of}: the task has none of measure {what}")
 
 
-def _changes(knobs: Any) -> Changes:
-    """The knobs of a table. TOML has no null, so a text may be given for any value."""
+def read_changes(knobs: Any) -> Changes:
+    """The knobs of a table. TOML has no null, so a text may be given for any value.
+
+    Raises:
+        ValueError: names the knob.
+    """
     check_fields(knobs, SETTABLE, ())
     return tuple(
         (name, read_value(name, value) if isinstance(value, str) else value)
@@ -341,9 +353,14 @@ def plain() -> Spec:
     return Spec.of(TASKS["reverse"]())
 
 
-def _variant(name: str, base: Spec, knobs: Any) -> Variant:
+def read_variant(name: str, base: Spec, knobs: Any) -> Variant:
+    """A variant of the base, of a table of knobs.
+
+    Raises:
+        ValueError: names it and the knob, or says that it changes nothing.
+    """
     with within(f"variants: {name}"):
-        variant = Variant.of(base, base.changed(_changes(knobs)))
+        variant = Variant.of(base, base.changed(read_changes(knobs)))
         if not variant.changes:
             raise ValueError(f"{knobs}: it is the base itself")
     return variant

@@ -129,11 +129,18 @@ class Controller:
             return
         if view.status.moving:
             self._start()
+            self._keep_curve(view)
         else:
+            self.put_away()
+        self.notice = self._since(view)
+
+    def put_away(self) -> None:
+        """No run any more: its curve stays to compare with, if it is long enough."""
+        if self.run is not None:
+            view = self.run.view()
             self.runs.discard(self.run)
             self.run, self.left = None, view
-        self._keep_curve(view)
-        self.notice = self._since(view)
+            self._keep_curve(view)
 
     def _since(self, view: View) -> str:
         """In what the knobs differ from those of the last run, whose curve stays or does not."""

@@ -17,7 +17,7 @@ from playground.ui.turned import hold, turn
 MOST = 12  # controls that a link may name: more are no help
 # Controls of the Compare page that are no knobs: key -> what they are called.
 OF_COMPARE = {"variants": "What to compare", "seeds": "Seeds"}
-FIXED = "Your teacher's link keeps it as it is."
+FIXED = "The link keeps it as it is."
 
 
 class Allowed(NamedTuple):
@@ -62,13 +62,13 @@ def write(names: Iterable[str]) -> str:
     return ",".join(names)
 
 
-def begin(page: str) -> None:
+def begin(address: str) -> None:
     """Read what the link says, before any knob is drawn. Draws nothing that is seen.
 
     Args:
-        page: its address.
+        address: of the page.
     """
-    st.session_state.allowed_page = page
+    st.session_state.allowed_page = address
     if (corrected := st.session_state.pop("allowed_next", None)) is not None:
         turn(corrected)
     said = []
@@ -87,15 +87,19 @@ def allowed() -> Allowed:
     return st.session_state.get("allowed", Allowed())
 
 
-def limited(page: str = "") -> bool:
+def limited(idea: str = "") -> bool:
     """Whether a link limits the knobs of a run, or those of an idea's page."""
-    return any(family(key) == page for key in allowed().named)
+    return any(family(key) == idea for key in allowed().named)
+
+
+def page() -> str:
+    """The address of the page that is drawn."""
+    return st.session_state.get("allowed_page", "")
 
 
 def limited_here() -> bool:
     """Whether a link limits what is on this page."""
-    page = st.session_state.get("allowed_page", "")
-    return limited(page if page in IDEAS else "")
+    return limited(page() if page() in IDEAS else "")
 
 
 def place(key: str) -> AbstractContextManager:
@@ -133,5 +137,5 @@ def free() -> dict[str, str]:
 def draw_way_out() -> None:
     """What the link has done, and the button that ends it."""
     with st.container(horizontal=True, vertical_alignment="center", key="way_out"):
-        st.caption("Your teacher has chosen the knobs that you see.", width="content")
+        st.caption("Only the knobs that matter here are shown.", width="content")
         st.button("All knobs", key="all_knobs", icon=":material/tune:", on_click=end)

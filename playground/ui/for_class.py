@@ -102,7 +102,9 @@ def controls_of(page: str) -> dict[str, str]:
 def query(page: str, turn: Iterable[str], show: Iterable[str]) -> str:
     """What the link says: the limits, and every value of the page that is not a default."""
     knobs = [KEYS[key] for key in controls_of(page) if key in KEYS]
-    values = {knob.key: knob.written() for knob in knobs if knob.present() != knob.default}
+    values = {
+        knob.key: knob.in_link(knob.present()) for knob in knobs if knob.present() != knob.default
+    }
     others = {
         key: st.query_params[key]
         for key in st.query_params

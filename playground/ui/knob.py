@@ -101,13 +101,9 @@ class Knob:
 
     def settled(self, texts: Sequence[str]) -> str | None:
         """What the address is to hold of this knob: see `settled`."""
-        return settled(self.key, texts, self.read, self._of_widget, self.show(self.default))
+        return settled(self.key, texts, self.read, self.in_link, self.show(self.default))
 
-    def written(self) -> str:
-        """Its value as a link holds it."""
-        return self._of_widget(self.present())
-
-    def _of_widget(self, value: Any) -> str:
+    def in_link(self, value: Any) -> str:
         """The one spelling that the widget itself reads in a link, which may hold another."""
         return str(value).lower() if isinstance(value, bool) else self.show(value)
 
@@ -208,7 +204,7 @@ class Knob:
         elif self.key in st.query_params:
             given = literal(f"{self.key}={self.show(present)}")
             note(self.key, f"{given}: {why}; {self.show(fitted)} is used")
-            st.query_params[self.key] = self._of_widget(fitted)
+            st.query_params[self.key] = self.in_link(fitted)
             st.rerun()
         else:
             return  # it is at its default: the widget starts with what is nearest

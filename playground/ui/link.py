@@ -14,6 +14,7 @@ import streamlit as st
 from streamlit.navigation.page import Page
 
 from core.knobs import as_text, cut, from_text
+from playground.classroom import lessons
 from playground.runs.spec import KNOBS, MODEL_KNOBS, TASK_KNOBS, TRAINING_KNOBS
 from playground.ui import allowed
 from playground.ui.knob import KEYS, Knob, one_of, settled
@@ -159,6 +160,8 @@ STAGES = {"scores": "q·k", "scaled": "·scale", "masked": "+mask", "weights": "
 OTHERS = {
     "turn": Other((), _controls, allowed.write),
     "show": Other((), _controls, allowed.write),
+    "lesson": Other((), lessons.read_name),
+    "at": Other((), lessons.read_number),
     "projector": Other((), _switch, _shown),
     "more_task": Other((), _switch, _shown),
     "more_model": Other((), _switch, _shown),

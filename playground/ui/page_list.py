@@ -40,6 +40,12 @@ INSTRUMENTS: dict[str, About] = {
         "groups",
         "app_pages/class_room.py",
     ),
+    "lessons": About(
+        "Lessons",
+        "A class, step by step: what to open, what to ask, and a work sheet.",
+        "menu_book",
+        "app_pages/lessons.py",
+    ),
     "history": About(
         "History", "Your earlier runs, laid over each other.", "history", "app_pages/history.py"
     ),
