@@ -25,7 +25,6 @@ MAY_IMPORT = {
     "history": {"core", "runs"},
     "classroom": {"core", "runs", "experiments", "history"},
     "export": {"core", "runs"},
-    "classroom": {"core", "runs", "experiments"},
     "live": {"core", "figures", "runs", "experiments"},
     "ui": BELOW_UI,
     "ideas.measure": {"core", "runs"},
