@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from core.__main__ import _parser
 from core.knobs import as_text, from_text, kinds_of
 from core.tasks import TASKS
-from playground.experiments.scenarios import _changes, plain
+from playground.experiments.scenarios import plain, read_changes
 from playground.experiments.variants import parse
 from playground.runs.spec import KNOBS, MODEL_KNOBS, TASK_KNOBS, TRAINING_KNOBS
 from playground.ui.knob import Knob
@@ -33,7 +33,7 @@ def in_a_scenario(name: str, value):
     """The base of a scenario with this value, or that it does not fit the other knobs."""
     knobs = {"task": TASK_OF.get(name, "reverse"), name: value}
     try:
-        return plain().changed(_changes(knobs))
+        return plain().changed(read_changes(knobs))
     except ValueError:
         return "refused"
 
