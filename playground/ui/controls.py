@@ -445,6 +445,11 @@ def take_to(page: str, spec: Spec, **link: str) -> None:
         link: what the address of that page is to hold besides the knobs, which write theirs.
     """
     turn_to(spec)
+    go_to(page, **link)
+
+
+def go_to(page: str, **link: str) -> None:
+    """Go to another page once the knobs are drawn, which keep what they hold; see `take_to`."""
     st.session_state.way = PAGES[page].file, link
 
 

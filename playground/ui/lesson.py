@@ -156,7 +156,7 @@ def _is_set(step: Step) -> bool:
 
 def _go(page: str, **link: str) -> None:
     if page != (allowed.page() or "playground"):
-        st.session_state.way = PAGES[page].file, link
+        controls.go_to(page, **link)
 
 
 def _knobs_of(page: str) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def test_every_knob_of_a_run_given_twice_is_named_and_at_its_default():
 @pytest.mark.parametrize("page", PAGES)
 def test_every_page_opens_with_bad_values_for_all_that_it_binds(page):
     keys = keys_of(page)
-    assert keys or page in ("home", "code", "history", "scenarios", "compare", "class")
+    assert keys or page in ("home", "code", "history", "scenarios", "compare", "class", "lessons")
     for bad in ("", "inf", "![i](http://h.invalid/z.png)", "a\0b"):
         test = opened(page, **dict.fromkeys([*keys, "colour"], bad))
         said = as_seen(texts(test.warning))
