@@ -125,6 +125,12 @@ IDEAS: dict[str, About] = {
         "grid_on",
         "ideas/digits/page.py",
     ),
+    "recurrent": About(
+        "Against a recurrent net",
+        "The same tasks for a GRU and an LSTM: who reaches further, who is faster, who learns it.",
+        "compare",
+        "ideas/recurrent/page.py",
+    ),
 }
 
 PAGES = {"home": HOME} | INSTRUMENTS | IDEAS

@@ -22,6 +22,7 @@ TURNS = {
     "translation": ("translation_task", "numbers"),
     "writing": ("writing_source", "grammar"),
     "patches": ("patches_size", "4×4"),
+    "recurrent": ("recurrent_blocks", "3"),
 }
 PICTURE = "JSON.stringify([plot.data, plot.layout.annotations, plot.layout.shapes])"
 
