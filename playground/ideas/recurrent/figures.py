@@ -51,7 +51,11 @@ def models_picture(
             tickvals=np.log2(panel.x).tolist(),
             ticktext=[str(x) for x in panel.x],
         )
-        down = panels.log_axis(size=size) if panel.log else panels.axis(size=size, range=[0, 1.05])
+        down = (
+            panels.log_axis(size=size, dtick=2)
+            if panel.log
+            else panels.axis(size=size, range=[0, 1.05])
+        )
         panels.add_panel(figure, i, across, down, traces, title=panel.title)
     return figure
 
