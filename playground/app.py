@@ -167,11 +167,13 @@ async def lifespan(_: st.App) -> AsyncIterator[None]:
         yield
     finally:
         readying.join()
+        from playground.classroom.recorder import BOARD
         from playground.history.recorder import RECORDER
         from playground.runs.pool import RUNS
 
         RUNS.close()
         RECORDER.flush(timeout=15)
+        BOARD.flush(timeout=15)
 
 
 BASE = st.get_option("server.baseUrlPath")

@@ -79,6 +79,8 @@ class_session.hear_runs(controller().owner)
 if history_mode() == "visitor" or page.url_path == "class":
     remember_visitor()
 say_history_problem()
+if on_playground:
+    class_session.say_class()
 page_head.draw_styles()
 if page.url_path in IDEAS and allowed.limited_here():
     allowed.draw_way_out()

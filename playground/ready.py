@@ -8,6 +8,7 @@ import gc
 import os
 import sys
 import threading
+from contextlib import suppress
 from importlib import import_module
 
 MODULES = ("playground.ui.controls", "playground.ui.run_panels", "playground.runs.controller")
@@ -38,6 +39,7 @@ def _load() -> None:
     finally:
         _loaded.set()
     warm_up()
+    delete_ended_classes()
     # What is imported by now lives as long as the server: no collection looks at it again.
     gc.collect()
     gc.freeze()
@@ -59,6 +61,15 @@ def set_up() -> None:
     except ValueError as error:
         print(error, file=sys.stderr, flush=True)
         os._exit(2)
+
+
+def delete_ended_classes() -> None:
+    """Those whose day was over while no server ran."""
+    from playground.classroom.database import CLASSES
+    from playground.history.file import FileUnavailable
+
+    with suppress(FileUnavailable):  # whoever comes to a class is told
+        CLASSES.expire()
 
 
 def warm_up() -> None:

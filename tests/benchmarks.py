@@ -30,6 +30,7 @@ import streamlit.logger
 import torch
 from streamlit.runtime.scriptrunner.script_cache import ScriptCache
 from streamlit.testing.v1 import AppTest
+from streamlit.util import calc_hash
 from torch import Tensor, nn
 
 from core.attention import attention
@@ -44,6 +45,7 @@ from core.tasks import TASKS, Task
 from core.tokens import PAD
 from core.train import Trainer
 from playground.app import app, lifespan
+from playground.classroom.database import CLASSES
 from playground.experiments.comparison import Comparison
 from playground.experiments.variants import make_setup
 from playground.live.channel import Channel, Scene, is_live, state_of
@@ -52,7 +54,7 @@ from playground.runs.controller import Controller
 from playground.runs.pool import RUNS, Runs
 from playground.runs.run import Run
 from playground.runs.spec import Spec
-from playground.ui import run_panels
+from playground.ui import class_teacher, run_panels
 from playground.ui.choices import Choices
 from playground.ui.page_list import IDEAS
 from tests.browser import serving
@@ -655,6 +657,77 @@ def benchmark_class(repeats: int, count: int = 30) -> Iterator[Row]:
     )
 
 
+def benchmark_classroom(repeats: int, count: int = 30) -> Iterator[Row]:
+    """A class votes at once: when its teacher sees it, and what each student costs."""
+    with TemporaryDirectory() as folder, patch.dict(os.environ, PLAYGROUND_DATA=folder):
+        code, secret = CLASSES.open()
+        poll = CLASSES.put(code, secret, "Does it?", ["yes", "no"])
+        who = [f"{i:032x}" for i in range(count)]
+        for browser in who:
+            CLASSES.join(code, browser)
+        pages, memory = [], [resident()]
+        with scripts_kept():
+            for browser in who:
+                pages.append(class_page(code, visitor_id=browser))
+                memory.append(resident())
+            teacher = class_page(code, class_secrets={code: secret}, class_part="Vote")
+            waits = [seen_after(code, who, teacher, poll, i % 2) for i in range(2 * repeats)]
+            votes = sum(CLASSES.for_teacher(code, secret).poll.counts)
+            pages.clear()
+            for browser in who:
+                CLASSES.leave(code, browser)
+            left = len(CLASSES.for_teacher(code, secret).members)
+    # The first ones load what all of them share.
+    each = (memory[-1] - memory[count // 3]) / (count - 1 - count // 3)
+    yield Row(
+        f"{count} vote at once: until the teacher's page has drawn the last vote",
+        f"{max(waits):.2f} s   (its look a second included)",
+        against(max(waits), 2, below=True),
+    )
+    yield Row("votes lost", f"{count - votes}", against(count - votes, 1, below=True))
+    yield Row("memory of a student's page", f"{each / 1e6:.1f} MB")
+    yield Row("students left in the class after all have gone", f"{left}", against(left, 1, True))
+
+
+def class_page(code: str, **state: Any) -> AppTest:
+    """The page of the class in a session that holds `state`."""
+    page = AppTest.from_file(str(ROOT / "playground" / "main.py"), default_timeout=60)
+    for key, value in state.items():
+        page.session_state[key] = value
+    page.query_params["class"] = code
+    page._page_hash = calc_hash("class")
+    page.run()
+    assert not page.exception, page.exception
+    return page
+
+
+def seen_after(code: str, who: list[str], teacher: AppTest, poll: int, answer: int) -> float:
+    """Seconds from the first click to the teacher's page that has counted all, at worst.
+
+    The page is drawn once a second: that whole second counts, as if the last vote had come just
+    after it was.
+    """
+    threads = [
+        threading.Thread(target=CLASSES.vote, args=(code, browser, poll, answer)) for browser in who
+    ]
+    start = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    teacher.run()
+    passed = time.perf_counter() - start
+    assert f"<b>{len(who)}</b>" in " ".join(element.value for element in teacher.html)
+    return passed + class_teacher.LOOK
+
+
+def resident() -> int:
+    """Bytes of memory that this process holds."""
+    gc.collect()
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
 # --- in a real browser --------------------------------------------------------------------
 
 
@@ -787,6 +860,7 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Row]]] = {
     "cold": benchmark_cold,
     "crowd": benchmark_crowd,
     "class": benchmark_class,
+    "classroom": benchmark_classroom,
     "six": benchmark_six,
     "dozen": benchmark_dozen,
     "ideas": benchmark_ideas,

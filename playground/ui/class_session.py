@@ -13,6 +13,8 @@ from playground.classroom.database import CLASSES
 from playground.classroom.recorder import BOARD
 from playground.history.file import FileUnavailable
 from playground.ui.components.cookie import kept_secret, kept_secrets, visitor_id
+from playground.ui.literal import literal
+from playground.ui.page_list import INSTRUMENTS
 from playground.ui.session import LOCAL_NAMES
 
 
@@ -29,6 +31,16 @@ def joined() -> str | None:
         except FileUnavailable:
             st.session_state.joined_class = None
     return st.session_state.joined_class
+
+
+def say_class() -> None:
+    """On the Playground of a student: that the class sees what comes out, and the way back."""
+    if code := joined():
+        st.page_link(
+            INSTRUMENTS["class"].file,
+            label=f"Class {literal(code)}: your finished runs go on its board",
+            icon=":material/groups:",
+        )
 
 
 def has_joined(code: str | None) -> None:

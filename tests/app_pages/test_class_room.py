@@ -3,8 +3,9 @@
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from helpers import find, fine, opened, texts, until
+from helpers import find, fine, opened, spec_for, texts, until
 from playground.classroom.database import CLASSES, NoSuchClass, Stage
+from playground.runs.view import Record, Status
 
 ANSWERS = ("It helps.", "It does not.")
 
@@ -189,3 +190,50 @@ when = [{ what = "lasted", of = "one", above = 2.5, below = 3.5 }]
 [quick.outcomes.no]
 say = "No."
 """
+
+
+# --- the board --------------------------------------------------------------------------------
+
+
+def tried(code: str, name: str, losses: dict[float, float]) -> None:
+    """Finished runs of a member: learning rate -> loss."""
+    CLASSES.join(code, name, name)
+    for lr, loss in losses.items():
+        spec = spec_for(lr=lr)
+        record = Record()
+        record._steps.append(loss, lr, 1.0)
+        view = record.view(
+            status=Status.DONE, spec=spec, message="", queue_position=None, busy=False
+        )
+        assert CLASSES.add_point(name, f"{name}{lr}", spec, view)
+
+
+def test_an_entry_of_the_board_says_how_it_differs_and_opens_in_the_playground(taught):
+    code, secret = taught
+    tried(code, "ada", {0.001: 2.0, 0.01: 1.0, 0.1: 3.0})
+    CLASSES.set_up(code, secret, spec_for())
+    page = teacher(code, secret, "Board")
+    press(page, "board_best_0")
+    assert "lr 0.001 → 0.01" in texts(page.markdown) and "ada" in texts(page.markdown)
+    press(page, "board_open")
+    fine(page.run())
+    assert page.session_state["lr"] == 0.01 and page.session_state["task"] == "copy"
+
+
+def test_a_student_sees_the_board_when_it_is_shown_and_only_what_it_shows(taught):
+    code, secret = taught
+    tried(code, "bob", {0.01: 1.0})
+    page = student(code, "ada")
+    assert not find(page, "button", "board_best_0")
+    CLASSES.show_board(code, secret, True)
+    CLASSES.hide(code, secret, [m.id for m in CLASSES.for_teacher(code, secret).members])
+    fine(page.run())
+    assert find(page, "button", "board_best_0") and "bob" not in everything(page)
+    assert not page.get("download_button") and find(page, "toggle", "board_shown") is None
+
+
+def test_a_student_s_playground_says_that_the_class_sees_its_runs(taught):
+    code, _ = taught
+    CLASSES.join(code, "ada")
+    assert any(code in link.proto.label for link in opened("", browser("ada")).get("page_link"))
+    assert not any(code in link.proto.label for link in opened("", browser("b")).get("page_link"))

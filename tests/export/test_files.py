@@ -21,6 +21,7 @@ from playground.export.files import (
     config_from_json,
     config_json,
     metrics_csv,
+    table_csv,
 )
 from playground.runs.snapshot import take_frame
 from playground.runs.spec import Spec
@@ -258,3 +259,10 @@ def test_steps_without_an_update_are_named():
     assert [int(row["step"]) for row in rows if row["skipped"] == "1"] == expected
     unhurt = replace(view, grad_norm=np.ones(30))
     assert not len(unhurt.skipped) and "skipped" not in metrics_csv(unhurt)
+
+
+def test_a_table_has_a_row_each_and_no_text_of_it_is_a_formula():
+    rows = [{"name": '=1+1, "x"', "loss": 0.5}, {"name": "Ada", "loss": None}]
+    read = list(csv.DictReader(io.StringIO(table_csv(rows))))
+    assert read == [{"name": '\'=1+1, "x"', "loss": "0.5"}, {"name": "Ada", "loss": ""}]
+    assert table_csv([]) == ""
