@@ -18,6 +18,7 @@ from playground.ui import (
     notes,
     page_head,
     run_panels,
+    tour,
     turned,
 )
 from playground.ui.components import live_stream
@@ -69,6 +70,8 @@ if on_playground:
 if page.url_path != "lessons":
     lesson.draw_bar()
 few = controls.few_knobs() if narrow and on_playground else None
+if on_playground:
+    tour.draw(few)
 middle = st.container() if uses_knobs else None
 with st.sidebar:
     look = controls.Look(on_playground, page_head.projector(), few, middle)
