@@ -19,8 +19,11 @@ class Stop(NamedTuple):
 
 
 STOPS = (
-    Stop("transport", "**Press Play.** The model below learns to write symbols backwards, here."),
-    Stop("loss_chart", "**The loss** falls from the line of guessing towards the floor."),
+    Stop("transport", "**Press Play.** The model begins to learn, from its very first step."),
+    Stop(
+        "loss_chart",
+        "**The loss** is to fall below the dashed lines of guessing, down to the floor.",
+    ),
     Stop(
         "attention", "**Attention.** Each row is a query: the brighter a cell, the more it looks."
     ),
