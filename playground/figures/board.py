@@ -121,6 +121,7 @@ def _trace(
     return {
         "type": "scatter",
         "mode": "markers",
+        "cliponaxis": False,
         "name": name,
         "x": [place(dot, colours) for _, dot in mine],
         "y": drawn,

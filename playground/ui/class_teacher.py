@@ -118,7 +118,7 @@ def present(teacher: Teacher) -> None:
     seen = look(teacher)
     students = counted(len(seen.members), "student")
     ends = datetime.fromtimestamp(seen.ends, UTC).astimezone()
-    st.markdown(f"### {students}")
+    st.subheader(students, anchor=False)
     st.caption(f"The class ends by itself {ends:%A, %H:%M} (the server's time).")
 
 
@@ -207,7 +207,7 @@ def bars(teacher: Teacher, poll_id: int, stage: Stage) -> None:
     voted, students = sum(poll.counts), counted(len(seen.members), "student")
     st.html(vote_bars(poll.answers, poll.counts, poll.happened))
     if poll.stage is Stage.OVER:
-        st.markdown(f"### {tally(poll.counts, poll.happened)}")
+        st.subheader(tally(poll.counts, poll.happened), anchor=False)
     else:
         st.markdown(f"**{voted} of {students}** {'has' if voted == 1 else 'have'} voted.")
 
