@@ -169,6 +169,13 @@ GOOD_SETTINGS: dict[str, tuple[Changes, str]] = {
         "than that of a few answers, and larger steps pay. What helps to guess a character is "
         "mostly how far back another one stands: rotary positions say just that.",
     ),
+    # In 3 seeds 0.97 to 0.99 of 256 held-out digits are right after 300 steps; with the defaults
+    # 0.965 to 0.977.
+    "images": (
+        (("lr", 3e-3), ("schedule", "cosine"), ("warmup", 30)),
+        "One answer is asked of a whole picture, so the defaults get far, and larger steps that "
+        "end small get a little further.",
+    ),
 }
 
 
