@@ -53,17 +53,15 @@ def draw(look: Look) -> None:
 
 
 def of_one_ground(found: Sequence[Spot]) -> list[Spot]:
-    """Those whose losses can be held against each other; where there are several such, one is
-    chosen."""
+    """Those whose losses can be held against each other: of several such groups, the chosen one."""
     grounds: dict[str, list[Spot]] = {}
     for spot in found:
         grounds.setdefault(board.ground_text(spot), []).append(spot)
     if len(grounds) == 1:
         return list(found)
-    names = sorted(grounds, key=lambda name: -sum(len(spot.points) for spot in grounds[name]))
     name = st.selectbox(
         "What is learnt",
-        names,
+        list(grounds),
         key="board_ground",
         help="Losses of different tasks cannot be compared.",
     )
@@ -124,7 +122,9 @@ class Picture:
         cls, found: Sequence[Spot], setup: Spec | None, x: str, measure: str, colour: str
     ) -> "Picture":
         x_values = values_of(found, x)
-        colours = values_of(found, colour)[:MOST_COLOURS] if colour != ONE_COLOUR else [""]
+        colours = values_of(found, colour) if colour != ONE_COLOUR else [""]
+        if len(colours) > MOST_COLOURS:
+            colours = [*colours[: MOST_COLOURS - 1], "other values"]
         dots = []
         for spot in found:
             numbers = spot.accuracies if measure == "accuracy" else spot.losses
