@@ -133,6 +133,23 @@ def rate(scenario: Scenario) -> Iterator[Claim]:
         yield f"{spec.training.lr:g}", spec.training.lr
 
 
+def order(scenario: Scenario) -> Iterator[Claim]:
+    for digits in ("1", "2", "3", "12", "21"):  # an example: the digits of two days
+        yield digits, float(digits)
+
+
+def far_away(scenario: Scenario) -> Iterator[Claim]:
+    yield "32", scenario.base.task.distance
+
+
+def look_up(scenario: Scenario) -> Iterator[Claim]:
+    yield "78", scenario.setup.specs[1].model.d_model
+
+
+def both_ways(scenario: Scenario) -> Iterator[Claim]:
+    yield from zip(("0.014", "0.312"), (s.floor for s in scenario.setup.specs), strict=True)
+
+
 CLAIMS: dict[str, Callable[[Scenario], Iterator[Claim]]] = {
     "scaling-saves": saves,
     "scaling-idle": idle,
@@ -145,6 +162,10 @@ CLAIMS: dict[str, Callable[[Scenario], Iterator[Claim]]] = {
     "window": window,
     "floor": floor,
     "text-rate": rate,
+    "translation-order": order,
+    "far-away": far_away,
+    "look-it-up": look_up,
+    "gaps-both-ways": both_ways,
 }
 
 

@@ -27,12 +27,14 @@ GIVEN = {
         "2021": "the year of the paper",
         "3": "a figure of it",
     },
+    "gaps": {"2019": "the year of the paper", "3.1": "a section of it"},
     "masks": {"2": "block 2 comes after block 1"},
     "positions": {
         "3.5": "a section of the paper",
         "8": "the distance of the example, and the middle 8 of 10 tokens: what the band is",
         "10": "the same band",
     },
+    "recurrent": {"32": "the distance of the task, in its measure.py"},
     "residuals": {"2": "a value of the knob Blocks", "10": "a factor to think of"},
     "translation": {
         "2017": "the year of the paper",
