@@ -5,7 +5,10 @@ None of them is the model itself, which is thousands of times as large and has m
 no dropout here, and every matrix has a bias.
 """
 
+import json
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from core.config import ModelConfig, TrainConfig
@@ -190,14 +193,58 @@ GOOD_SETTINGS: dict[str, tuple[Changes, str]] = {
     ),
 }
 
+# What can be turned alone and be worth something at these settings.
+MEASURED = ("position", "norm", "norm_type", "activation", "gated")
+WORTH_FILE = Path(__file__).with_name("worth.json")
+
+
+class Worth:
+    """What one turned switch was worth: `python -m tests.worth` measures it and writes the file."""
+
+    switches = MEASURED
+
+    @cached_property
+    def found(self) -> dict[str, Any]:
+        """Validation losses of each seed: of the GPT-2-like model, and with a switch turned."""
+        return json.loads(WORTH_FILE.read_text())
+
+    def differences(self, switch: str) -> dict[str, list[float]]:
+        """Value -> what the loss changed by, seed by seed, against the GPT-2-like model."""
+        usual = self.found["base"]
+        return {
+            value: [end - start for end, start in zip(ends, usual, strict=True)]
+            for value, ends in self.found["turned"].get(switch, {}).items()
+        }
+
+    def text(self, switch: str) -> str:
+        """The same in words: each value with its smallest and largest difference."""
+        return "; ".join(
+            f"{value}: {_signed(min(each))} to {_signed(max(each))}"
+            for value, each in self.differences(switch).items()
+        )
+
+
+WORTH = Worth()
+
+
+def _signed(number: float) -> str:
+    return f"{number:+.2f}".replace("-", "−")
+
+
+WORTH_HERE = "turned alone, worth here"
+
 
 def table_rows(spec: Spec) -> list[dict[str, str]]:
-    """In which switches they differ, from one another and from a run: a row for each switch."""
+    """In which switches they differ, from one another and from a run: a row for each switch.
+
+    The last column says what a switch was worth to the GPT-2-like model, where it was measured.
+    """
     columns = {"this model": {name: spec.value(name) for name in SWITCHES}}
     columns |= {ready.title: dict(ready.changes) for ready in READY_MADE.values()}
     rows = []
     for name in SWITCHES:
         values = {title: switches[name] for title, switches in columns.items()}
         if len(set(values.values())) > 1:
-            rows.append({"": name} | {t: value_text(name, v) for t, v in values.items()})
+            said = {title: value_text(name, value) for title, value in values.items()}
+            rows.append({"": name} | said | {WORTH_HERE: WORTH.text(name) or "–"})
     return rows

@@ -29,8 +29,10 @@ ADDED = {
 }
 OF_ALL = (
     "The button “Ready-made” below the knobs turns to one of them. They are small and have no "
-    "dropout; the table has the switches in which they differ. What rotary positions, RMSNorm and "
-    "SwiGLU are worth here is measured by the scenario “From GPT to Llama”."
+    "dropout; the table has the switches in which they differ. Its last column is what turning one "
+    "switch alone changed: the validation loss of a small GPT-2-like model, which learns Python's "
+    "documentation, after 300 steps, in three seeds, and less is better. What "
+    "rotary positions, RMSNorm and SwiGLU are worth here is asked by “From GPT to Llama”."
 )
 OWN_OR_SHARED = {False: "a learnt table", True: "the decoder's table"}
 IN_ATTENTION = {

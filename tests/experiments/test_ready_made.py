@@ -6,8 +6,16 @@ from core.config import ModelConfig, TrainConfig
 from core.tasks import TASKS
 from core.train import Trainer
 from helpers import spec_for
-from playground.experiments.ready_made import GOOD_SETTINGS, READY_MADE, SWITCHES, table_rows
-from playground.runs.spec import Spec, read_value
+from playground.experiments.ready_made import (
+    GOOD_SETTINGS,
+    MEASURED,
+    READY_MADE,
+    SWITCHES,
+    WORTH,
+    WORTH_HERE,
+    table_rows,
+)
+from playground.runs.spec import Spec, read_value, value_text
 from playground.ui.controls import knobs_of
 
 
@@ -48,7 +56,7 @@ def test_the_table_has_the_switches_in_which_they_differ_and_no_other():
     rows = table_rows(spec)
     columns = ["this model", *(ready.title for ready in READY_MADE.values())]
     for row in rows:
-        assert list(row) == ["", *columns]
+        assert list(row) == ["", *columns, WORTH_HERE]
         assert len({row[column] for column in columns}) > 1
         values = [read_value(row[""], row[column]) for column in columns]
         ready = [dict(ready.changes)[row[""]] for ready in READY_MADE.values()]
@@ -56,3 +64,14 @@ def test_the_table_has_the_switches_in_which_they_differ_and_no_other():
     left = set(SWITCHES) - {row[""] for row in rows}
     for name in left:
         assert len({spec.value(name)} | {dict(r.changes)[name] for r in READY_MADE.values()}) == 1
+
+
+def test_what_a_switch_was_worth_is_there_for_every_value_that_is_measured():
+    usual = dict(READY_MADE["gpt2"].changes)
+    for switch in MEASURED:
+        other = {value_text(switch, dict(r.changes)[switch]) for r in READY_MADE.values()}
+        found = WORTH.differences(switch)
+        assert set(found) == other - {value_text(switch, usual[switch])}
+        assert all(len(each) == len(WORTH.found["base"]) for each in found.values())
+    assert max(WORTH.differences("position")["rotary"]) < -0.2
+    assert "rotary: −0.31 to −0.26" in WORTH.text("position")
