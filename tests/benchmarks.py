@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import copy
 import gc
+import math
 import os
 import platform
 import random
@@ -38,6 +39,7 @@ from core.config import ModelConfig, TrainConfig
 from core.device import choose_device
 from core.generate import generate
 from core.masks import Bias
+from core.measure import teacher_forced
 from core.model import Transformer, build_model
 from core.optimize import parameter_groups
 from core.report import layer_of
@@ -48,6 +50,8 @@ from playground.app import app, lifespan
 from playground.classroom.database import CLASSES
 from playground.experiments.comparison import Comparison
 from playground.experiments.variants import make_setup
+from playground.ideas.gaps import measure as gaps
+from playground.ideas.translation import measure as translation
 from playground.live.channel import Channel, Scene, is_live, state_of
 from playground.live.stream import Stream
 from playground.runs.controller import Controller
@@ -313,6 +317,42 @@ def benchmark_cache(repeats: int) -> Iterator[Row]:
             f"{ratio(times, 'without', 'with'):.1f} ×   "
             f"({rates[0]:,.0f} / {rates[1]:,.0f} tokens/s)",
         )
+
+
+# --- learning ---------------------------------------------------------------------------------
+
+# What a page trains, how it is scored, how high it is to come, and in how many seconds.
+LEARNT: dict[str, tuple[Spec, str, float, int]] = {
+    "dates, exact match": (translation.spec("dates", "quick"), "exact", 0.95, 15),
+    "numbers, exact match": (translation.spec("numbers", "quick"), "exact", 0.95, 30),
+    "gaps of the grammar": (gaps.spec("grammar"), "tokens", 0.90, 30),
+}
+LOOK_EVERY = 20  # steps
+
+
+def benchmark_learn(repeats: int) -> Iterator[Row]:
+    """Seconds of training until what a page trains is good; scoring it does not count."""
+    for what, (spec, score, goal, aim) in LEARNT.items():
+        found = sorted(seconds_to_learn(spec, seed, score, goal) for seed in range(repeats))
+        yield Row(
+            f"{what}: seconds to {goal:.0%}, {repeats} seeds",
+            ", ".join(f"{seconds:.1f}" for seconds in found),
+            against(found[-1], aim, below=True),
+        )
+
+
+def seconds_to_learn(spec: Spec, seed: int, score: str, goal: float) -> float:
+    """Infinite where it does not come so far."""
+    spec = spec.changed((("seed", seed),))
+    trainer = Trainer(spec.model, spec.task, spec.training)
+    batch, spent = spec.task.validation(spec.model.form), 0.0
+    for step in trainer:
+        spent += step.seconds
+        if step.step % LOOK_EVERY:
+            continue
+        if getattr(teacher_forced(trainer.model, batch), score) >= goal:
+            return spent
+    return math.inf
 
 
 def text(length: int) -> Task:
@@ -854,6 +894,7 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Row]]] = {
     "step": benchmark_step,
     "floor": benchmark_floor,
     "cache": benchmark_cache,
+    "learn": benchmark_learn,
     "watch": benchmark_watch,
     "knob": benchmark_knob,
     "browser": benchmark_browser,

@@ -40,7 +40,7 @@ FROM_OUTSIDE = {  # all that some rooms take from other libraries
     "live": {"anyio", "orjson", "starlette"},
     "ideas.figures": {"numpy", "plotly"},
 }
-SHARED_BY_IDEAS = {"common", "shared_measures"}  # beside the folders, one for each idea
+SHARED_BY_IDEAS = {"common", "shared_measures", "shipped"}  # beside the folders, one for each idea
 WITHOUT_A_ROOM = {"in_browser", "data"}  # folders of tests: all of the app at once, and files
 
 

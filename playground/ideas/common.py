@@ -18,6 +18,7 @@ from playground.experiments.verdict import verdicts
 from playground.export.sources import source_of
 from playground.figures import comparison_chart
 from playground.figures.loss import NOT_BEGUN
+from playground.ideas.shipped import model_of
 from playground.live.channel import scene_of_runs
 from playground.live.picture import Html, Part, Plot, Shown, captioned
 from playground.runs.spec import Spec, in_nats
@@ -250,8 +251,27 @@ def measured_when_idle(
 
 
 def copied(name: str, spec: Spec) -> tuple[Copied, View | None]:
-    """A copy of the page's trained model, and its run: see `playground.ui.model_copy`."""
-    return model_copy.copied(name, idea_runs(name).run_of(spec), spec)
+    """A copy of the page's trained model, and its run: see `playground.ui.model_copy`.
+
+    Before anything is trained it may be the one that came with the app: see `already_trained`.
+    """
+    found, view = model_copy.copied(name, idea_runs(name.split()[0]).run_of(spec), spec)
+    if view is None and st.session_state.get(f"{name.split()[0]}_trained"):
+        model = model_of(spec)
+        if model is not None:
+            found = Copied(None, spec.training.steps, 0, model, shipped=True)
+    return found, view
+
+
+def already_trained(name: str, spec: Spec) -> None:
+    """A switch to look at the model that came with the app; none where there is none."""
+    if model_of(spec) is not None and idea_runs(name).run_of(spec) is None:
+        st.toggle(
+            "Already trained",
+            key=f"{name}_trained",
+            help="Look at a model that came with the app, before you train one. As soon as you "
+            "press Play, yours is shown.",
+        )
 
 
 def _start(name: str, setup: Setup) -> None:

@@ -24,6 +24,15 @@ class Copied:
     step: int
     turned: int  # knobs that had been turned by then
     model: Transformer
+    shipped: bool = False  # it came with the app
+
+
+def about_shipped(spec: Spec, does: str) -> str:
+    """Which model it is that came with the app, and what it does here."""
+    return (
+        f"**A model that came with the app {does}**: trained as below, to step "
+        f"{spec.training.steps}. Press Play under “Train it” to train one of your own."
+    )
 
 
 def copied(name: str, run: Run | None, spec: Spec) -> tuple[Copied, View | None]:

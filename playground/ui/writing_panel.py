@@ -371,6 +371,8 @@ def draw(controller: Controller) -> None:
 
 def about_writer(found: Copied, view: View | None, spec: Spec, untrained: str) -> str:
     """Who writes, and how well it knows the text."""
+    if found.shipped:
+        return model_copy.about_shipped(spec, "writes on from the prompt (bold)")
     if found.run is None:
         if view is not None and len(view.loss) and not view.live:
             untrained = "The model of the run is no longer in memory."

@@ -28,6 +28,7 @@ from playground.runs.spec import Spec, in_nats
 from playground.runs.view import View
 from playground.ui.components import live_plot
 from playground.ui.knob import Knob
+from playground.ui.model_copy import about_shipped
 from playground.ui.page_head import Tall, projector
 
 KIND = Knob(
@@ -96,8 +97,13 @@ def signed(value: float) -> str:
     return f"{value:.2f}".replace("-", "−")
 
 
+TELLING = 0.5  # right answers: below that, what a model does without something says little
+
+
 def about_model(found: common.Copied, view: View | None, spec: Spec) -> str:
     """Which model answers here."""
+    if found.shipped:
+        return about_shipped(spec, "answers")
     if found.run is None:
         return (
             "**The untrained model answers**: where it looks and what it says mean nothing yet. "
@@ -138,7 +144,9 @@ def about_deletion(found: Found) -> str:
         else f" Rollout and ink of a picture correlate by {signed(found.agreement)} on average."
     )
     by_rollout, by_ink, by_chance = (found.without[name] for name in measure.RANKINGS[:3])
-    if by_rollout < by_ink:
+    if found.right < TELLING:
+        verdict = "a model that is right so seldom does not tell which patches matter"
+    elif by_rollout < by_ink:
         verdict = "rollout finds the patches that matter better than the ink does"
     elif by_rollout < by_chance:
         verdict = "rollout does better than a random choice, but not better than the ink, which "
@@ -162,7 +170,13 @@ def about_shuffling(found: Found, position: str) -> str:
         return (
             f"{said}, exactly as many as in order: without positions a picture is a bag of patches."
         )
-    return f"{said} rightly, and in order {found.right:.1%}: where a patch lies says a lot."
+    if found.right < TELLING:
+        verdict = "a model that is right so seldom does not tell what order is worth"
+    elif found.mixed < found.right / 2:
+        verdict = "where a patch lies says a lot"
+    else:
+        verdict = "most of what it knows, it knows without the order"
+    return f"{said} rightly, and in order {found.right:.1%}: {verdict}."
 
 
 def about_positions(cosines: np.ndarray) -> str:
@@ -270,6 +284,7 @@ with common.row():
     layer = LAYER.draw(width="content")
     head = HEAD.draw(width="content")
 spec = measure.spec(kind, patch, position)
+common.already_trained("patches", spec)
 model, view = common.copied("patches", spec)
 look = measure.look(model.model, spec.task, number)
 n = len(look.picture) // patch

@@ -164,6 +164,8 @@ def worth_rows(specs: dict[str, Spec], models: dict[str, common.Copied]) -> list
 
 def about_models(specs: dict[str, Spec], models: dict[str, common.Copied]) -> str:
     """Which models answer here."""
+    if all(found.shipped for found in models.values()):
+        return model_copy.about_shipped(specs[BOTH], "answers in each row")
     if all(found.run is None for found in models.values()):
         return (
             "**Both models are untrained**: their answers are random, and where they look means "
@@ -191,10 +193,10 @@ usual, ours = measure.SENTENCES[source]
 sentence = sentence_of(task, usual)
 gaps = gaps_of(sentence, usual, ours)
 
+common.already_trained("gaps", specs[BOTH])
 models, moving = {}, False
 for name, spec in specs.items():
-    run = common.idea_runs("gaps").run_of(spec)
-    models[name], view = model_copy.copied(f"gaps {name}", run, spec)
+    models[name], view = common.copied(f"gaps {name}", spec)
     moving = moving or (view is not None and view.live)
 answers = {name: measure.answer(models[name].model, task, sentence, gaps) for name in specs}
 known = {name: measure.known(task, sentence, gaps, spec.model) for name, spec in specs.items()}

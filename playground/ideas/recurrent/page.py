@@ -90,7 +90,7 @@ far, near = measure.DISTANCES[-1], measure.DISTANCES[0]
 common.say(
     "Before training, a value is shown and asked for some letters later. How strongly does the "
     f"loss pull at the value? At distance {far}, compared with distance {near}: "
-    + ", ".join(f"{NAMES[name]} {share:.1e}" for name, share in shares.items())
+    + ", ".join(f"{NAMES[name]} {share:.2g}" for name, share in shares.items())
     + ". A transformer looks at the value directly, whatever the distance. In a recurrent net the "
     "gradient goes back through every step in between, and each one makes it smaller."
 )
@@ -142,7 +142,7 @@ common.say(
 st.markdown(
     "**Where the claim does not hold.** On a single core a recurrent net need not be slower. And a "
     "gradient that is small before training need not stay small: where short distances show what "
-    "is wanted, GRU and LSTM learn to keep the value over long ones, too. Train “mixed distances” "
+    "is wanted, GRU and LSTM learn to keep the value over longer ones. Train “mixed distances” "
     "below to see it; afterwards all three are tried at distances that they have never met."
 )
 common.source(Recurrent)

@@ -22,6 +22,7 @@ from playground.runs.view import View
 from playground.ui.components import live_plot
 from playground.ui.knob import Knob
 from playground.ui.literal import literal
+from playground.ui.model_copy import about_shipped
 from playground.ui.page_head import Tall, projector
 
 MOST_STEPS = 11  # of the longest answer
@@ -111,6 +112,8 @@ def question(spec: Spec) -> str:
 
 def about_model(found: common.Copied, view: View | None, spec: Spec) -> str:
     """Which model answers here."""
+    if found.shipped:
+        return about_shipped(spec, "answers")
     if found.run is None:
         return (
             "**The untrained model answers**: what it writes is random, and where it looks means "
@@ -254,6 +257,7 @@ with common.row():
     show = SHOW.draw(width="content")
     head = HEAD.draw(width="content")
 spec = measure.spec(name, recipe)
+common.already_trained("translation", spec)
 model, view = common.copied("translation", spec)
 text = question(spec)
 found = measure.decode(model.model, spec.task, text)

@@ -56,6 +56,7 @@ with common.row():
     rules = PANEL.draw_rules()
 spec = measure.spec(source)
 task = spec.task
+common.already_trained("writing", spec)
 found, view = common.copied("writing", spec)
 sheet = PANEL.draw_text(spec, rules, found, view, "Press Play under “Train it”, and read again.")
 if sheet is not None:
