@@ -120,6 +120,7 @@ class ModelConfig(Knobs, Form, Size):
     def for_task(cls, task: Any, **knobs: Any) -> "ModelConfig":
         """The config whose sizes fit a task; its architecture, unless it is chosen, does too."""
         knobs = {"architecture": task.usual_architecture()} | knobs
+        task.check_architecture(knobs["architecture"])
         return cls(**task.sizes(form_of(knobs["architecture"])), **knobs)
 
     def check_fits(self, task: Any) -> None:
@@ -128,7 +129,7 @@ class ModelConfig(Knobs, Form, Size):
         Raises:
             ValueError: names the field, both numbers, and the way out.
         """
-        task.check_architecture(self.form)
+        task.check_architecture(self.architecture)
         for name, needed in task.sizes(self.form).items():
             has = getattr(self, name)
             if has != needed and (name != "max_len" or has < needed):  # spare positions do no harm

@@ -15,6 +15,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from core.config import ModelConfig
+from core.forms import form_of
 from core.knobs import check_knobs, cut, quoted
 from core.tasks.vocabulary import NEVER, Vocabulary
 
@@ -122,8 +123,8 @@ class Task(Vocabulary):
         Raises:
             ValueError: the message says why and lists the ones that work.
         """
-        if architecture not in self.architectures:
-            why = (NO_FORM | self.refusals).get(architecture, "there is no such form")
+        if (form := form_of(architecture)) not in self.architectures:
+            why = (NO_FORM | self.refusals).get(form, "there is no such form")
             raise ValueError(
                 f"architecture={architecture!r} does not fit task {self.name}: {why}; "
                 f"choose one of {', '.join(self.architectures)}"

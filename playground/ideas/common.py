@@ -256,7 +256,7 @@ def copied(name: str, spec: Spec) -> tuple[Copied, View | None]:
     Before anything is trained it may be the one that came with the app: see `already_trained`.
     """
     found, view = model_copy.copied(name, idea_runs(name.split()[0]).run_of(spec), spec)
-    if view is None and st.session_state.get(f"{name.split()[0]}_trained"):
+    if view is None and _trained(name.split()[0]).present():
         model = model_of(spec)
         if model is not None:
             found = Copied(None, spec.training.steps, 0, model, shipped=True)
@@ -266,12 +266,18 @@ def copied(name: str, spec: Spec) -> tuple[Copied, View | None]:
 def already_trained(name: str, spec: Spec) -> None:
     """A switch to look at the model that came with the app; none where there is none."""
     if model_of(spec) is not None and idea_runs(name).run_of(spec) is None:
-        st.toggle(
-            "Already trained",
-            key=f"{name}_trained",
-            help="Look at a model that came with the app, before you train one. As soon as you "
-            "press Play, yours is shown.",
-        )
+        _trained(name).draw()
+
+
+def _trained(name: str) -> Knob:
+    return Knob(
+        f"{name}_trained",
+        "Already trained",
+        (False, True),
+        False,
+        "Look at a model that came with the app, before you train one. As soon as you press Play, "
+        "yours is shown.",
+    )
 
 
 def _start(name: str, setup: Setup) -> None:

@@ -119,9 +119,9 @@ class Spec:
             part[name] = value
         task = _changed_task(self.task, of_task)
         if task is not self.task or "architecture" in model:
-            form = form_of(model.get("architecture", self.model.architecture))
-            task.check_architecture(form)
-            model |= task.sizes(form)
+            architecture = model.get("architecture", self.model.architecture)
+            task.check_architecture(architecture)
+            model |= task.sizes(form_of(architecture))
         config = replace(self.model, **model)
         config.check_fits(task)
         probe = self.probe if task is self.task else _readable(task, self)

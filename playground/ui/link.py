@@ -183,7 +183,7 @@ OTHERS = {
     "lookup_key": Other(("lookup",)),
     "depth_numbers": Other(("depth",)),
     "translation_text": Other(("translation",)),
-    "gaps_text": Other(("gaps",)),
+    "bert_text": Other(("bert",)),
     "writing_prompt": Other(("writing",)),
     "writing_text": Other(("writing",)),
 } | {f"lookup_key_{i}": Other(("lookup",)) for i in range(1, 5)}

@@ -119,7 +119,7 @@ IDEAS: dict[str, About] = {
         "edit_note",
         "ideas/writing/page.py",
     ),
-    "gaps": About(
+    "bert": About(
         "BERT: fill the gap",
         "Hide characters of a sentence: what do those on both sides say of them?",
         "match_word",

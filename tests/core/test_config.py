@@ -178,6 +178,9 @@ def test_a_config_takes_its_vocabulary_and_length_from_the_task():
         def usual_architecture(self):
             return "decoder"
 
+        def check_architecture(self, architecture):
+            pass
+
         def sizes(self, architecture):
             max_len = {"decoder": 20, "encoder-decoder": 10}[architecture]
             return {"vocab_size": 17, "max_len": max_len}

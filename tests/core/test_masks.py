@@ -5,6 +5,7 @@ import torch
 
 from core.config import ARCHITECTURES, ModelConfig
 from core.config import MASKS as CHOICES
+from core.forms import RECURRENT
 from core.masks import MASKS, allowed_keys, as_bias, everything, hide_padding, reachable
 from core.model import build_model
 from core.trace import Recorder
@@ -35,7 +36,7 @@ def test_registry_and_legal_names_agree():
     assert set(MASKS) | {"auto"} == set(CHOICES)
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", [a for a in ARCHITECTURES if a not in RECURRENT])
 @pytest.mark.parametrize("mask", CHOICES)
 def test_auto_is_causal_unless_an_encoder_reads_both_ways(architecture, mask):
     usual = "none" if architecture in ("encoder", "vit") else "causal"
@@ -43,6 +44,12 @@ def test_auto_is_causal_unless_an_encoder_reads_both_ways(architecture, mask):
     assert config.mask == mask
     assert config.mask_rule == (usual if mask == "auto" else mask)
     assert ModelConfig(architecture=architecture).mask == "auto"
+
+
+@pytest.mark.parametrize("architecture", RECURRENT)
+@pytest.mark.parametrize("mask", CHOICES)
+def test_a_recurrent_net_sees_what_it_has_read_whatever_the_mask(architecture, mask):
+    assert ModelConfig(architecture=architecture, mask=mask).mask_rule == "causal"
 
 
 @pytest.mark.parametrize("mask", NAMES)

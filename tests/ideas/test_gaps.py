@@ -95,30 +95,30 @@ def table(page):
 
 
 def test_a_sentence_of_ones_own_has_one_gap_and_a_foreign_letter_is_refused():
-    page = opened("gaps", gaps_text="the dog likes a cat.")
+    page = opened("bert", bert_text="the dog likes a cat.")
     assert table(page).count("<tr>") == 2
-    page = opened("gaps", gaps_text="THE DOG")
+    page = opened("bert", bert_text="THE DOG")
     assert "unknown characters" in texts(page.error)
     assert table(page).count("<tr>") == 1 + len(GAPS)
 
 
 def test_gaps_are_opened_and_closed():
-    page = opened("gaps", {"gaps_hidden": (2, 5)})
+    page = opened("bert", {"bert_hidden": (2, 5)})
     assert table(page).count("<tr>") == 3
-    page = opened("gaps", {"gaps_hidden": ()})
+    page = opened("bert", {"bert_hidden": ()})
     assert "Nothing is hidden" in texts(page.markdown)
 
 
 def test_another_text_brings_another_sentence():
-    page = opened("gaps", gaps_text="the dog likes a cat.")
-    find(page, "button_group", "gaps_source").set_value("docs")
+    page = opened("bert", bert_text="the dog likes a cat.")
+    find(page, "button_group", "bert_source").set_value("docs")
     fine(page.run())
     assert table(page).count("<tr>") == 4 and ">–<" in table(page)
 
 
 def test_a_trained_model_fills_the_gaps(monkeypatch):
     monkeypatch.setattr(measure, "STEPS", 20)
-    page = opened("gaps")
+    page = opened("bert")
     assert "untrained" in texts(page.markdown)
     fine(find(page, "button", "play").click().run())
     until(page, lambda p: "both ways at step 20 of 20" in texts(p.markdown))

@@ -42,7 +42,7 @@ def test_the_first_steps_of_a_recipe_are_those_of_its_file(name):
     assert losses == pytest.approx(read(FOLDER / f"{name}.safetensors").losses, rel=1e-4)
 
 
-@pytest.mark.parametrize("page", ["gaps", "patches", "translation", "writing"])
+@pytest.mark.parametrize("page", ["bert", "patches", "translation", "writing"])
 def test_a_page_shows_it_at_one_click(page):
     test = opened(page)
     assert "came with the app" not in texts(test.markdown)

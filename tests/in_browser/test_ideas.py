@@ -21,7 +21,7 @@ TURNS = {
     "tricks": ("tricks_which", "Tying"),
     "translation": ("translation_task", "numbers"),
     "writing": ("writing_source", "grammar"),
-    "gaps": ("gaps_source", "Python’s documentation"),
+    "bert": ("bert_source", "Python’s documentation"),
     "patches": ("patches_size", "4×4"),
     "recurrent": ("recurrent_blocks", "3"),
 }

@@ -21,7 +21,7 @@ from playground.ui.literal import literal
 BOTH, BEFORE = "both ways", "only before"
 FROM = {BOTH: "both sides", BEFORE: "what comes before"}
 READS = {BOTH: "both ways", BEFORE: "only what comes before"}
-GAPS, SENTENCE, PLACE = "gaps_hidden", "gaps_text", "gaps_place"  # in the session and the link
+GAPS, SENTENCE, PLACE = "bert_hidden", "bert_text", "bert_place"  # in the session and the link
 TITLES = {"grammar": "a small grammar", "docs": "Python’s documentation"}
 
 
@@ -37,7 +37,7 @@ def forget_gaps() -> None:
 
 
 SOURCE = Knob(
-    "gaps_source",
+    "bert_source",
     "Text",
     tuple(TITLES),
     "grammar",
@@ -46,9 +46,9 @@ SOURCE = Knob(
     TITLES.__getitem__,
     on_change=another_text,
 )
-BLOCK = Knob("gaps_block", "Block", (1, 2), 2, "Whose attention is shown.")
+BLOCK = Knob("bert_block", "Block", (1, 2), 2, "Whose attention is shown.")
 HEAD = Knob(
-    "gaps_head",
+    "bert_head",
     "Head",
     (0, 1, 2, 3, 4),
     0,
@@ -179,7 +179,7 @@ def about_models(specs: dict[str, Spec], models: dict[str, common.Copied]) -> st
 # --- the page -------------------------------------------------------------------------------
 
 common.begin(
-    "gaps",
+    "bert",
     "An encoder reads both ways: what comes after a word says as much about it as what came "
     "before. BERT learns from that by filling gaps.",
 )
@@ -193,10 +193,10 @@ usual, ours = measure.SENTENCES[source]
 sentence = sentence_of(task, usual)
 gaps = gaps_of(sentence, usual, ours)
 
-common.already_trained("gaps", specs[BOTH])
+common.already_trained("bert", specs[BOTH])
 models, moving = {}, False
 for name, spec in specs.items():
-    models[name], view = common.copied(f"gaps {name}", spec)
+    models[name], view = common.copied(f"bert {name}", spec)
     moving = moving or (view is not None and view.live)
 answers = {name: measure.answer(models[name].model, task, sentence, gaps) for name in specs}
 known = {name: measure.known(task, sentence, gaps, spec.model) for name, spec in specs.items()}
@@ -223,7 +223,7 @@ live_plot(
         place,
         size=common.tall(None),
     ),
-    key="gaps_picture",
+    key="bert_picture",
     on_click=clicked,
 )
 if gaps:
@@ -237,9 +237,9 @@ with common.row():
     if moving and any(found.run is not None for found in models.values()):
         st.button(
             "The models as they are now",
-            key="gaps_newer",
+            key="bert_newer",
             icon=":material/refresh:",
-            on_click=lambda: [model_copy.forget_copy(f"gaps {name}") for name in specs],
+            on_click=lambda: [model_copy.forget_copy(f"bert {name}") for name in specs],
             help="The answers stay the work of the same models until you ask for newer ones.",
         )
 st.markdown("On text that training never meets:")
@@ -269,10 +269,10 @@ st.markdown(
 )
 common.source(Gaps.corrupt, Smoother.beliefs)
 common.training(
-    "gaps",
+    "bert",
     "The same model twice: one reads both ways, the other only what came before, as one that "
     "writes must. How much of what can be known does each get to know?",
     make_setup(specs[BOTH], [(("mask", "causal"),)]),
     (BOTH, BEFORE),
 )
-common.prev_next("gaps")
+common.prev_next("bert")
