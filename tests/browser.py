@@ -150,7 +150,7 @@ class Tab:
         for key in ("loss_chart", "attention"):
             drawn = self.key(key).locator(".live-plot[data-newplots]")
             self.until(drawn.is_visible, f"no {key}")
-        self.page.locator("[data-verdict]").wait_for()
+        self.page.locator("[data-verdict]").first.wait_for()  # a redrawn page has two for a moment
         self.rest()
 
     def rest(self) -> None:
