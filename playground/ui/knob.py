@@ -10,7 +10,7 @@ from typing import Any
 
 import streamlit as st
 
-from core.knobs import cut
+from core.knobs import SWITCH, cut
 from playground.ui import allowed
 from playground.ui.literal import literal
 from playground.ui.notes import forget, note
@@ -86,11 +86,15 @@ class Knob:
             return self.default
 
     def _shown_as(self, text: str) -> Any:
+        if isinstance(self.default, bool):
+            return SWITCH[text.lower()]
         return {self.show(choice).lower(): choice for choice in self.choices}[text.lower()]
 
     def _rule(self) -> str:
         if isinstance(self.choices, range):
             return f"choose a whole number from {self.choices[0]} to {self.choices[-1]}"
+        if isinstance(self.default, bool):
+            return "choose on or off"
         offered = ", ".join(map(self.show, self.choices))
         if not self.between:
             return f"choose one of {offered}"

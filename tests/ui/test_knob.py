@@ -111,3 +111,11 @@ def test_a_knob_that_another_one_limits_takes_the_nearest_value_and_says_why():
     assert said(test.toast) == "Heads 4 → 2: not more than the width"
     test.button_group(key="width").set_value(1)
     assert "Heads: of each: 1, the only choice here" in said(turned(test).caption)
+
+
+@pytest.mark.parametrize("text", ["on", "ON", "true", "off", "false"])
+def test_a_switch_is_on_or_off_in_a_link(text):
+    knob = Knob("demo_switch", "Switch", (False, True), False, "A switch.")
+    assert knob.read(text) is (text.lower() in ("on", "true"))
+    with pytest.raises(ValueError, match="choose on or off"):
+        knob.read("maybe")
