@@ -566,7 +566,6 @@ def test_a_new_run_is_watched_as_it_goes_wherever_the_last_one_was_scrubbed_to()
 
 
 def test_the_head_that_is_shown_keeps_its_name_when_another_page_is_visited():
-    """SAFE-10"""
     test = opened(**SMALL)
     fine(test.selectbox(key="head").set_value("head 2").run())
     fine(test.switch_page("app_pages/history.py").run())

@@ -316,7 +316,6 @@ def test_a_hot_change_is_a_line_of_the_loop():
     ],
 )
 def test_a_change_that_no_run_can_make_never_becomes_code(change):
-    """SAFE-01"""
     with pytest.raises(ValueError):
         script(spec_for("reverse"), (change,))
 

@@ -88,7 +88,6 @@ def several(sources: dict[str, str]) -> dict[str, set[str]]:
 
 
 def test_every_key_of_the_session_state_has_one_owner():
-    """SAFE-10"""
     sources = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in FILES}
     assert not several(sources)
 

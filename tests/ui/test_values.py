@@ -48,7 +48,6 @@ def ends(knob: Knob) -> list:
     ("knob", "value"), [(knob, v) for knob in EVERY.values() for v in ends(knob)]
 )
 def test_every_spelling_of_every_value_is_read_everywhere(knob, value):
-    """SAFE-11"""
     task, _, name = knob.key.partition("_")
     name = name if task in TASKS else knob.key
     for text in spellings(name, value):
