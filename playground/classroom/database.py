@@ -557,7 +557,7 @@ def _check_there(db: sqlite3.Connection, code: str) -> tuple[Spec | None, bool]:
     """The teacher's set-up, if one was chosen, and whether students see the board."""
     row = db.execute("SELECT setup, board FROM classes WHERE code = ?", (code,)).fetchone()
     if row is None:
-        raise NoSuchClass(f"there is no class {clean(code, 12)}: it has ended, or never was")
+        raise NoSuchClass(f"There is no class {clean(code, 12)}: it has ended, or never was")
     setup = None
     with suppress(ValueError):  # of an earlier version
         setup = Spec.from_dict(json.loads(row[0])) if row[0] else None

@@ -269,6 +269,11 @@ def already_trained(name: str, spec: Spec) -> None:
         _trained(name).draw()
 
 
+def or_trained(spec: Spec) -> str:
+    """What else one can do than train, where there is a model that came with the app."""
+    return ", or switch on “Already trained”" if model_of(spec) is not None else ""
+
+
 def _trained(name: str) -> Knob:
     return Knob(
         f"{name}_trained",

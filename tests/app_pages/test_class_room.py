@@ -130,7 +130,7 @@ def test_a_nickname_is_shown_as_it_was_typed(taught):
 @pytest.mark.parametrize("code", ["ZZZZZ", "<b>", "A" * 500])
 def test_a_link_to_no_class_is_said_and_leads_on(code):
     page = opened("class", **{"class": code})
-    assert "there is no class" in texts(page.info)
+    assert "There is no class" in texts(page.info)
     assert find(page, "button", "open_class") and "class" not in page.query_params
 
 

@@ -82,7 +82,7 @@ def test_a_class_from_the_first_link_over_a_killed_server_to_the_end(come, tmp_p
         teacher.page.get_by_role("button", name="End the class").first.click()
         teacher.press("end_class")
         teacher.key("open_class").wait_for()
-        bob.see("there is no class")
+        bob.see("There is no class")
         for tab in (teacher, bob):
             tab.page.goto("about:blank")
     left = b"".join(path.read_bytes() for path in (tmp_path / "data").glob("classes.sqlite3*"))

@@ -95,6 +95,18 @@ async ([picture, texts]) => {
 """
 
 
+# Whether the page is dark: its ground, and the letters of a figure.
+IS_DARK = """
+[...document.querySelectorAll("[data-testid=stApp], .live-plot .xtitle, .live-plot .ytitle")]
+  .every((at) => {
+    const style = getComputedStyle(at)
+    const text = at instanceof SVGElement
+    const [r] = (text ? style.fill : style.backgroundColor).match(/\\d+/g).map(Number)
+    return text ? r > 128 : r < 128
+  })
+"""
+
+
 def failing(tab: Tab) -> dict[str, str]:
     """The texts on a page that are too faint: how faint, and where."""
     while True:
@@ -118,17 +130,19 @@ def tall_enough(tab: Tab) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_text_stands_out_from_what_is_behind_it(chromium, server, page):
+    tab = Tab(chromium, server, reduced_motion="reduce", color_scheme="light")
+    tab.page.goto(f"{tab.address}/{'' if page == 'playground' else page}")
+    tab.rest()
+    tab.page.wait_for_function(
+        "[...document.querySelectorAll('.live-plot')].every(p => p.dataset.newplots)"
+    )
+    tab.page.add_style_tag(content=HIDE)
+    tall_enough(tab)
     found = {}
     for scheme in ("light", "dark"):
-        tab = Tab(chromium, server, reduced_motion="reduce", color_scheme=scheme)
-        tab.page.goto(f"{tab.address}/{'' if page == 'playground' else page}")
-        tab.rest()
-        tab.page.wait_for_function(
-            "[...document.querySelectorAll('.live-plot')].every(p => p.dataset.newplots)"
-        )
-        tab.page.add_style_tag(content=HIDE)
-        tall_enough(tab)
+        tab.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        tab.page.wait_for_function(f"({IS_DARK}) == {str(scheme == 'dark').lower()}")
         tab.page.wait_for_timeout(500)  # figures follow on the next screen frames
         found |= {f"{scheme}, {text}": where for text, where in failing(tab).items()}
-        tab.close()
+    tab.close()
     assert not found

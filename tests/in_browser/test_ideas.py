@@ -123,7 +123,10 @@ def test_a_click_on_a_written_character_looks_at_it_and_one_on_a_bar_goes_on_fro
     cell = box["width"] / 32
     tab.page.mouse.click(box["x"] + 9.5 * cell, box["y"] + 10)  # after the prompt of four
     tab.until(lambda: tab.page.evaluate(number) == "6", "the click chooses no character")
-    box = tab.key("writing_alternatives").locator(".nsewdrag").first.bounding_box()
+    tab.rest()  # what is clicked next has its place
+    bars = tab.key("writing_alternatives").locator(".nsewdrag").first
+    bars.scroll_into_view_if_needed()
+    box = bars.bounding_box()
     tab.page.mouse.click(box["x"] + 4, box["y"] + box["height"] * 3.3 / 8)  # the fourth of eight
     tab.key("writing_restart").wait_for()
     tab.rest()

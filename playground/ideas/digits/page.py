@@ -107,7 +107,7 @@ def about_model(found: common.Copied, view: View | None, spec: Spec) -> str:
     if found.run is None:
         return (
             "**The untrained model answers**: where it looks and what it says mean nothing yet. "
-            "Press Play under “Train it”, and come back."
+            f"Press Play under “Train it”{common.or_trained(spec)}, and come back."
         )
     loss = in_nats(view.reached(found.step))
     return (
@@ -146,6 +146,11 @@ def about_deletion(found: Found) -> str:
     by_rollout, by_ink, by_chance = (found.without[name] for name in measure.RANKINGS[:3])
     if found.right < TELLING:
         verdict = "a model that is right so seldom does not tell which patches matter"
+    elif found.without["least"] < by_chance < by_rollout:
+        verdict = "rollout has it backwards here: what it ranks lowest matters more than what it "
+        verdict += "ranks highest" + "; the ink, which takes no model to see, does better" * (
+            by_ink < by_chance
+        )
     elif by_rollout < by_ink:
         verdict = "rollout finds the patches that matter better than the ink does"
     elif by_rollout < by_chance:
@@ -184,7 +189,7 @@ def about_positions(cosines: np.ndarray) -> str:
     verdict = (
         "so it has found out which patches lie next to each other"
         if near - far > FORMED
-        else "so there is no sign yet of rows and columns: it reads without them"
+        else "so these positions do not show which patches lie next to each other"
     )
     return (
         "Nobody tells the model that a picture has rows and columns. Each small map compares the "
@@ -195,13 +200,19 @@ def about_positions(cosines: np.ndarray) -> str:
 
 def about_simple(simple: measure.Simple, found: Found) -> str:
     """What older methods reach on the same pictures."""
-    ahead = simple.nearest > found.right
-    wins = "is ahead of the transformer" if ahead else "is not ahead of it this time"
+    ahead = {"The neighbour": simple.nearest, "The linear classifier": simple.linear}
+    better = [name for name, right in ahead.items() if right > found.right]
+    if found.right < TELLING:
+        verdict = "The transformer has not learnt enough yet to be held against them"
+    elif len(better) == 2:
+        verdict = "Both are ahead of the transformer"
+    else:
+        verdict = f"{better[0]} is ahead of the transformer" if better else "Neither is ahead of it"
     return (
         f"Two methods without any attention, on the same {measure.HELD_OUT} pictures and learnt "
         f"from {simple.n_learnt:,}: a **linear classifier** names {simple.linear:.1%} rightly, and "
         f"the **nearest neighbour**, the learnt picture whose pixels differ least, "
-        f"{simple.nearest:.1%}. The neighbour {wins} ({found.right:.1%})."
+        f"{simple.nearest:.1%}. {verdict} ({found.right:.1%})."
     )
 
 
@@ -283,8 +294,8 @@ with common.row():
     number = NUMBER.draw(width=330)
     layer = LAYER.draw(width="content")
     head = HEAD.draw(width="content")
-spec = measure.spec(kind, patch, position)
-common.already_trained("patches", spec)
+    spec = measure.spec(kind, patch, position)
+    common.already_trained("patches", spec)
 model, view = common.copied("patches", spec)
 look = measure.look(model.model, spec.task, number)
 n = len(look.picture) // patch

@@ -1,12 +1,13 @@
 """The picture of the page about gaps: a sentence in cells, and where one gap's query looks."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from playground.figures import panels, style
-from playground.figures.attention import colours_of, largest_cell
+from playground.figures.attention import STAGES, largest_cell
 from playground.figures.style import Figure, Sizes
 from playground.figures.written import shown
 
@@ -33,13 +34,14 @@ def sentence_picture(
     n, names = len(read), list(looks)
     weights = np.array([np.asarray(looks[name], dtype=float) for name in names])
     rows = np.vstack([np.full(n, np.nan), weights])
+    most = max(0.1, math.ceil(10 * float(np.nanmax(weights))) / 10)
     row, below = 2.4 * size.font, 5 * size.small + 24
     figure = panels.new_figure(
         _said(read, weights, names, place),
         size._replace(height=round(row * len(rows) + below + 1.5 * size.font)),
         f"gaps {len(rows)}",
         margin=style.margin(7.5 * size.small, 10, 1.5 * size.font, below),
-        coloraxis=colours_of("weights", 1.0, size),
+        coloraxis=panels.colour_axis(style.WEIGHTS_SCALE, 0, most, STAGES["weights"], size),
         plot_bgcolor=style.HIDDEN,
     )
     printed = [[f"<b>{style.escape(shown(c))}</b>" for c in read], *[[""] * n for _ in names]]

@@ -153,10 +153,10 @@ def worth_rows(specs: dict[str, Spec], models: dict[str, common.Copied]) -> list
             {
                 "reads": name,
                 "loss at the gaps": in_nats(found.loss),
-                "lowest possible": "unknown" if floor is None else in_nats(floor),
+                "loss, at best": "unknown" if floor is None else in_nats(floor),
                 "right": f"{found.accuracy:.1%}",
-                "most possible": "unknown" if best is None else f"{best:.1%}",
-                "what is no gap is answered with itself": f"{found.read:.1%}",
+                "right, at best": "unknown" if best is None else f"{best:.1%}",
+                "other characters copied rightly": f"{found.read:.1%}",
             }
         )
     return rows
@@ -169,7 +169,8 @@ def about_models(specs: dict[str, Spec], models: dict[str, common.Copied]) -> st
     if all(found.run is None for found in models.values()):
         return (
             "**Both models are untrained**: their answers are random, and where they look means "
-            "nothing yet. Press Play under “Train it”, and come back."
+            f"nothing yet. Press Play under “Train it”{common.or_trained(specs[BOTH])}, and come "
+            "back."
         )
     steps = next(iter(specs.values())).training.steps
     said = [f"{name} at step {found.step} of {steps}" for name, found in models.items()]
@@ -180,20 +181,20 @@ def about_models(specs: dict[str, Spec], models: dict[str, common.Copied]) -> st
 
 common.begin(
     "bert",
-    "An encoder reads both ways: what comes after a word says as much about it as what came "
-    "before. BERT learns from that by filling gaps.",
+    "An encoder reads both ways: what comes after a gap helps to fill it, too. BERT learns by "
+    "filling gaps.",
 )
 with common.row():
     source = SOURCE.draw(width="content")
     block = BLOCK.draw(width="content")
     head = HEAD.draw(width="content")
-specs = {BOTH: measure.spec(source), BEFORE: measure.spec(source, "causal")}
+    specs = {BOTH: measure.spec(source), BEFORE: measure.spec(source, "causal")}
+    common.already_trained("bert", specs[BOTH])
 task = specs[BOTH].task
 usual, ours = measure.SENTENCES[source]
 sentence = sentence_of(task, usual)
 gaps = gaps_of(sentence, usual, ours)
 
-common.already_trained("bert", specs[BOTH])
 models, moving = {}, False
 for name, spec in specs.items():
     models[name], view = common.copied(f"bert {name}", spec)

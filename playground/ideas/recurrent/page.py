@@ -18,7 +18,8 @@ from playground.ui.knob import Knob
 
 NAMES = measure.NAMES
 ASKS = {
-    "one distance": "A digit, 32 letters that mean nothing, then the question which digit it was.",
+    "one distance": "One of eight digits, 32 letters that mean nothing, then the question "
+    "which digit it was.",
     "mixed distances": "The same, but the digit stands anywhere: from next to the question up to "
     "32 letters before it.",
     "look-up": "Six pairs of a letter and a value, then one of the letters: answer with its "
@@ -57,8 +58,12 @@ def quickest(values: Mapping[str, list[float]], most: bool = False) -> str:
     """The model with the least (or the most) at the greatest length, and all their numbers."""
     last = {name: each[-1] for name, each in values.items()}
     best = (max if most else min)(last, key=last.__getitem__)
-    every = ", ".join(f"{NAMES[name]} {value:,.3g}" for name, value in last.items())
-    return f"**{NAMES[best]}** ({every})"
+    shown = {
+        name: f"{value:,.0f}" if value >= 100 else f"{value:.3g}" for name, value in last.items()
+    }
+    every = ", ".join(f"{NAMES[name]} {text}" for name, text in shown.items())
+    first = " and ".join(NAMES[name] for name in last if shown[name] == shown[best])
+    return f"**{first}** ({every})"
 
 
 common.begin(
@@ -140,7 +145,7 @@ common.say(
     "recurrent net has the same size after any length, and a cache grows."
 )
 st.markdown(
-    "**Where the claim does not hold.** On a single core a recurrent net need not be slower. And a "
+    "**Where the claim does not hold.** On a CPU a recurrent net need not be slower. And a "
     "gradient that is small before training need not stay small: where short distances show what "
     "is wanted, GRU and LSTM learn to keep the value over longer ones. Train “mixed distances” "
     "below to see it; afterwards all three are tried at distances that they have never met."

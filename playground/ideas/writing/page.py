@@ -54,9 +54,9 @@ common.begin(
 with common.row():
     source = SOURCE.draw()
     rules = PANEL.draw_rules()
-spec = measure.spec(source)
+    spec = measure.spec(source)
+    common.already_trained("writing", spec)
 task = spec.task
-common.already_trained("writing", spec)
 found, view = common.copied("writing", spec)
 sheet = PANEL.draw_text(spec, rules, found, view, "Press Play under “Train it”, and read again.")
 if sheet is not None:
